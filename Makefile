@@ -1,0 +1,52 @@
+# Two commands set everything up on a fresh machine with python3 (with venv) and make:
+#   make quickstart   runs the main job on its embedded default
+#   make test         lint, format, types, import layers, then the whole test suite
+# Each makes the virtual environment on its first call and reuses it afterwards.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.DELETE_ON_ERROR:
+.PHONY: quickstart test lint test-fast format bench clean help
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+quickstart: $(VENV)/.runtime
+	$(BIN)/tutelage levels maze --out artefacts/mazes.png
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The inner loop of work: everything not marked slow.
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	$(BIN)/tutelage bench
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.runtime: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.runtime
+
+clean:
+	rm -rf $(VENV) artefacts build dist

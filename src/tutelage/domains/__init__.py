@@ -1,0 +1,1 @@
+"""What is practised. Nothing in here knows of learning or of curricula."""

@@ -1,0 +1,1 @@
+"""Partially observable mazes by MiniGrid's rules."""

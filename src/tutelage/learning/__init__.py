@@ -1,0 +1,1 @@
+"""How a policy improves. Nothing in here knows what a level means or how it was chosen."""
