@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -166,10 +166,11 @@ class Design(Protocol):
         return jax.tree.unflatten(tree, leaves)
 
 
-class TestLevel(NamedTuple):
+@dataclass(frozen=True)
+class TestLevel:
     """One entry of a zero-shot benchmark: a fixed level, or a family from which every episode draws anew."""
 
-    __test__ = False  # pytest should not take it for a test
+    __test__: ClassVar[bool] = False  # pytest should not take it for a test
 
     name: str
     env: Env

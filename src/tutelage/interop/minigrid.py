@@ -14,9 +14,7 @@ try:
     from minigrid.core.world_object import Goal, Wall
     from minigrid.minigrid_env import MiniGridEnv
 except ImportError as error:
-    raise InputError(
-        "The `minigrid` package is not installed; run `pip install tutelage[interop]`."
-    ) from error
+    raise InputError("The `minigrid` package is not installed; run `pip install tutelage[interop]`.") from error
 
 
 class LevelEnv(MiniGridEnv):

@@ -35,9 +35,7 @@ class Obs(NamedTuple):
 class Scene(NamedTuple):
     """A level made ready for steps. P = H + 2 (V − 1): the grid with a margin of wall as deep as a view."""
 
-    words: (
-        jax.Array
-    )  # u8[4, P, P] (wider for V > 7): the row of a view through each cell, for each heading; 1 is wall
+    words: jax.Array  # u8[4, P, P] (wider for V > 7): the row of a view through each cell, for each heading; 1 is wall
     level: Level
 
 
@@ -115,9 +113,7 @@ class MazeEnv(Env):
     def observe(self, scene: Scene, state: State) -> Obs:
         """What the agent sees in a state."""
         view, half = self.view, self.view // 2
-        ahead = np.arange(view)[
-            ::-1
-        ]  # of each row of the view, from its top: how many cells in front of the agent
+        ahead = np.arange(view)[::-1]  # of each row of the view, from its top: how many cells in front of the agent
         cells = state.agent + ahead[:, None] * _heading(state.direction)
         walls = jax.vmap(self._word, (None, None, 0))(scene, state.direction, cells)
 

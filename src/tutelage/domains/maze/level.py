@@ -62,9 +62,7 @@ def parse(text: str, size: int | None = None) -> Level:
     """
     rows = [line.strip() for line in text.splitlines() if line.strip()]
     if not rows:
-        raise InputError(
-            "The maze is empty; draw it with `#` walls, `.` empty cells, an agent `A` and a goal `G`."
-        )
+        raise InputError("The maze is empty; draw it with `#` walls, `.` empty cells, an agent `A` and a goal `G`.")
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
             raise InputError(
