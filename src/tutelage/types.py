@@ -76,7 +76,7 @@ class Step(NamedTuple):
     """What one environment step gives back, beside the next state."""
 
     obs: Obs
-    """The observation after the step, also when the episode has ended: it is the last of its episode, never a reset's."""
+    """The observation after the step, also when the episode has ended: its last, never the next one's first."""
     reward: jax.Array  # f32[]
     terminated: jax.Array  # bool[]: the task is over; nothing more can be earned
     truncated: jax.Array  # bool[]: a limit of time cut the episode short
