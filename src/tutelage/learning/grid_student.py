@@ -19,6 +19,7 @@ from jax.scipy.linalg import block_diag
 
 from tutelage.learning import lstm
 from tutelage.learning.distributions import Categorical
+from tutelage.learning.layers import ScannedLSTM, Tower
 from tutelage.learning.network import Head, Network, Params, from_flax
 
 VIEW_SCALE = 10.0
@@ -45,46 +46,10 @@ class GridStudent(nn.Module):
         direction = jax.nn.one_hot(obs.direction, DIRECTIONS)
         direction = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="direction")(direction)
         features = jnp.concatenate([view.reshape(*view.shape[:2], -1), direction], -1)
-        carry, features = _ScannedLSTM(self.hidden, name="memory")(carry, (features, first))
-        logits = _Tower((*self.head, self.actions), 0.01, self.activation, name="actor")(features)
-        value = _Tower((*self.head, 1), 1.0, self.activation, name="critic")(features)
+        carry, features = ScannedLSTM(self.hidden, name="memory")(carry, (features, first))
+        logits = Tower((*self.head, self.actions), 0.01, self.activation, name="actor")(features)
+        value = Tower((*self.head, 1), 1.0, self.activation, name="critic")(features)
         return carry, Head(Categorical(logits), value[..., 0])
-
-
-class _ScannedLSTM(nn.Module):
-    """A plain LSTM cell scanned over time, cleared where an episode begins."""
-
-    hidden: int
-
-    @nn.compact
-    def __call__(self, carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> tuple[lstm.Carry, jax.Array]:
-        def cell(module: nn.Module, carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> Any:
-            features, first = xs
-            h, c = (jnp.where(first[:, None], 0.0, x) for x in carry)
-            (c, h), out = nn.OptimizedLSTMCell(
-                self.hidden,
-                kernel_init=orthogonal(),
-                recurrent_kernel_init=orthogonal(),
-                parent=module,
-                name="lstm",
-            )((c, h), features)
-            return (h, c), out
-
-        return nn.scan(cell, variable_broadcast="params", split_rngs={"params": False})(self, carry, xs)
-
-
-class _Tower(nn.Module):
-    """Fully connected layers; the last one is linear and starts at `scale`."""
-
-    sizes: Sequence[int]
-    scale: float
-    activation: Callable[[jax.Array], jax.Array]
-
-    @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        for i, size in enumerate(self.sizes[:-1]):
-            x = self.activation(nn.Dense(size, kernel_init=orthogonal(2**0.5), name=f"layer{i}")(x))
-        return nn.Dense(self.sizes[-1], kernel_init=orthogonal(self.scale), name="out")(x)
 
 
 class _Packed(NamedTuple):

@@ -45,7 +45,7 @@ def count() -> int:
 
 
 def own(tree: Any) -> Any:
-    """This device's part of arrays [B, ...] that every device holds whole."""
+    """The part of this device of arrays [B, ...] that every device holds whole."""
 
     def cut(x: jax.Array) -> jax.Array:
         part = x.shape[0] // count()
