@@ -16,7 +16,7 @@ from tutelage.games.dual import check_p
 from tutelage.games.matrix import Matrix, Strategy
 from tutelage.types import InputError
 
-_SHARES = [share / 20 for share in range(21)]
+_SHARES = [step / 40 for step in range(41)]
 """The values of p for which regret_by_p.png shows an equilibrium."""
 
 
@@ -53,8 +53,8 @@ class Example:
             "",
         ]
 
-    def sweep(self, shares: Sequence[float]) -> list[games.WorstCase]:
-        """Worst-case regret for each p; the table changes with p."""
+    def sweep(self, payoffs: Matrix, shares: Sequence[float]) -> list[games.WorstCase]:
+        """Worst-case regret for each p, whose own table takes the place of `payoffs`."""
         return games.example_sweep(self.B, self.n, shares)
 
 
@@ -78,9 +78,9 @@ class MatrixFile:
         """Nothing is known of a user's matrix beforehand."""
         return []
 
-    def sweep(self, shares: Sequence[float]) -> list[games.WorstCase]:
+    def sweep(self, payoffs: Matrix, shares: Sequence[float]) -> list[games.WorstCase]:
         """Worst-case regret for each p."""
-        return games.sweep(games.read_payoffs(self.file), shares)
+        return games.sweep(payoffs, shares)
 
 
 @configure(CascadeSubcommandArgs)  # `game example --p 0.5` reads better than `game --p 0.5 example`
@@ -121,17 +121,19 @@ class Game:
         )
         print("\n".join(chain.from_iterable(report)))
         if self.out is not None:
-            self._draw(self.out, curves, games.minimax_regret(payoffs).value)
+            self._draw(self.out, payoffs, curves)
 
-    def _draw(self, out: Path, curves: dict[str, Matrix], optimum: float) -> None:
+    def _draw(self, out: Path, payoffs: Matrix, curves: dict[str, Matrix]) -> None:
         from tutelage.games import figures  # matplotlib takes a while to import, and most calls draw nothing
 
         drawings = {
             "regret_by_p.png": figures.draw_sweep(
-                _SHARES, self.base.sweep(_SHARES), f"What random levels cost PLR: {self.base.title}"
+                _SHARES, self.base.sweep(payoffs, _SHARES), f"What random levels cost PLR: {self.base.title}"
             ),
             "regret_over_time.png": figures.draw_dynamics(
-                curves, optimum, f"Six methods learn {self.base.title}, p = {self.p:g}"
+                curves,
+                games.minimax_regret(payoffs).value,
+                f"Six methods learn {self.base.title}, p = {self.p:g}",
             ),
         }
         for name, figure in drawings.items():

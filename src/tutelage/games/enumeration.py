@@ -38,11 +38,11 @@ def equilibria(game: DualCurriculumGame) -> Iterator[Profile]:
     for supports in map(Supports._make, product(_subsets(policies), _subsets(levels), _subsets(levels))):
         if len(supports.student) + 1 != len(supports.first) + len(supports.second):
             continue
-        student, teachers = _student(game, supports), _teachers(game, supports)
-        if student is not None and teachers is not None:
-            profile = Profile(student, *teachers)
-            if game.is_equilibrium(profile):
-                yield profile
+        if (student := _student(game, supports)) is None or (teachers := _teachers(game, supports)) is None:
+            continue
+        profile = Profile(student, *teachers)
+        if game.is_equilibrium(profile):
+            yield profile
 
 
 def _subsets(actions: int) -> list[Support]:

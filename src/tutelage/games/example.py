@@ -24,12 +24,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tutelage.games.dual import Profile, WorstCase, check_p, corollary_1
-from tutelage.games.matrix import Matrix, uniform
+from tutelage.games.matrix import LARGEST, Matrix, uniform
 from tutelage.types import InputError
 
 
 def least_epsilon(b: float, p: float, n: int) -> float:
     """(1−p)B/N: with a smaller ε the example's profile is not an equilibrium."""
+    _check(b, p, n)
     return (1 - p) * b / (n + 1)
 
 
@@ -46,13 +47,7 @@ def telling_epsilon(b: float, p: float, n: int) -> float:
 
 def example_payoffs(b: float, p: float, epsilon: float, n: int) -> Matrix:
     """V [3, n + 1], the table above."""
-    check_p(p)
-    if not (np.isfinite(b) and b > 0):
-        raise InputError(f"B is the example's greatest payoff; make it a positive number, not {b}.")
-    if n < 2:
-        raise InputError(
-            f"The example has levels θ_0 … θ_n with n of 2 or more, not {n}; the paper lets n grow large."
-        )
+    _check(b, p, n)
     if not 0 <= epsilon <= greatest_epsilon(b, p):
         raise InputError(
             f"The example needs an ε from 0 to (1−p)B/2 = {greatest_epsilon(b, p):g}, not {epsilon:g}; "
@@ -75,3 +70,11 @@ def example_sweep(b: float, n: int, shares: Sequence[float]) -> list[WorstCase]:
     """Corollary 1 at the example's profile for each p in `shares`, with the least possible ε."""
     student = example_profile(n).student
     return [corollary_1(example_payoffs(b, p, least_epsilon(b, p, n), n), p, student) for p in shares]
+
+
+def _check(b: float, p: float, n: int) -> None:
+    check_p(p)
+    if not 0 < b < LARGEST:
+        raise InputError(f"B is the example's greatest payoff; make it a positive number, not {b}.")
+    if n < 2:
+        raise InputError(f"The example's levels are θ_0 … θ_n; make n 2 or more, not {n}.")

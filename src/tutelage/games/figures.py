@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -30,8 +29,8 @@ def draw_sweep(shares: Sequence[float], cases: Sequence[WorstCase], title: str) 
     worst, optimum, bound = np.array(cases).T
     figure, axes = _figure(title)
     axes.plot(shares, bound, color="#888888", linestyle="--", label="bound R* + 2(B⁺−B⁻)(1−p)")
-    axes.plot(shares, worst, color="#4477aa", marker="o", markersize=3.5, label="PLR's equilibrium")
-    axes.plot(shares, optimum, color="#228833", label="R*, the least possible")
+    axes.plot(shares, optimum, color="#228833", linewidth=3, label="R*, the least possible")
+    axes.plot(shares, worst, color="#4477aa", marker="o", markersize=2.5, label="PLR's equilibrium")
     axes.fill_between(shares, optimum, worst, color="#4477aa", alpha=0.12, linewidth=0)
     axes.set(
         xlabel="p, the share of levels that the curator chooses",
@@ -68,14 +67,13 @@ def draw_dynamics(curves: Mapping[str, Matrix], optimum: float, title: str) -> F
 def save(figure: Figure, path: Path) -> None:
     """Write a PNG so that whoever looks at `path` finds either the old file or all of the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("wb") as file:
             figure.savefig(file, format="png", dpi=160)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _figure(title: str) -> tuple[Figure, Axes]:
