@@ -170,9 +170,7 @@ def test_corollary_2_equilibria_of_two_regret_teachers_are_minimax_regret():
 
 @settings(deadline=None)
 @given(b=st.floats(0.1, 100), p=st.floats(0, 0.99), n=st.integers(2, 30), share=st.floats(0, 1))
-def test_example_is_an_equilibrium_exactly_from_the_least_epsilon_on(
-    b: float, p: float, n: int, share: float
-):
+def test_example_is_an_equilibrium_exactly_from_the_least_epsilon_on(b: float, p: float, n: int, share: float):
     epsilon, least = share * games.greatest_epsilon(b, p), games.least_epsilon(b, p, n)
     assume(abs(epsilon - least) > 1e-6 * b)
     payoffs, profile = games.example_payoffs(b, p, epsilon, n), games.example_profile(n)
@@ -196,9 +194,7 @@ def test_example_regret_decays_linearly_in_p_down_to_the_optimum():
     np.testing.assert_allclose(np.diff(worst, n=2), 0, atol=1e-12)
     np.testing.assert_allclose(optimum, 1)
     assert worst[-1] == pytest.approx(optimum[-1])
-    np.testing.assert_allclose(
-        (worst - optimum)[:-1] / (bound - optimum)[:-1], 1 / 4 - 1 / 102
-    )  # a constant factor
+    np.testing.assert_allclose((worst - optimum)[:-1] / (bound - optimum)[:-1], 1 / 4 - 1 / 102)  # a constant factor
 
 
 @pytest.mark.parametrize("n", [2, 5, 1000])
@@ -213,9 +209,7 @@ def test_telling_epsilon_is_allowed(p: float, n: int):
 
 def final_regrets(payoffs: np.ndarray, p: float, iterations: int) -> dict[str, float]:
     return {
-        name: games.worst_case_over_time(payoffs, method, p, iterations, 8, np.random.default_rng(0))[
-            :, -1
-        ].mean()
+        name: games.worst_case_over_time(payoffs, method, p, iterations, 8, np.random.default_rng(0))[:, -1].mean()
         for name, method in METHODS.items()
     }
 
@@ -235,9 +229,7 @@ def test_on_the_example_only_regret_without_random_levels_leads_to_the_optimum()
 def test_curves_of_plr_perp_and_repaired_keep_approaching_the_optimum():
     payoffs = games.example_payoffs(1, 0.5, games.telling_epsilon(1, 0.5, 20), 20)
     for method in (PLR_PERP, REPAIRED):
-        curve = games.worst_case_over_time(payoffs, method, 0.5, 4000, 8, np.random.default_rng(0)).mean(
-            axis=0
-        )
+        curve = games.worst_case_over_time(payoffs, method, 0.5, 4000, 8, np.random.default_rng(0)).mean(axis=0)
         excess = curve[[499, 999, 1999, 3999]] - 0.5
         assert (excess[1:] < 0.8 * excess[:-1]).all()
 
@@ -260,9 +252,7 @@ def test_regret_methods_reach_the_optimum_of_random_matrices():
 )
 def test_without_replay_a_curator_changes_nothing(method: games.IdealMethod, same: games.IdealMethod):
     payoffs = np.random.default_rng(7).normal(size=(3, 4))
-    curves = [
-        games.worst_case_over_time(payoffs, m, 0.0, 50, 3, np.random.default_rng(8)) for m in (method, same)
-    ]
+    curves = [games.worst_case_over_time(payoffs, m, 0.0, 50, 3, np.random.default_rng(8)) for m in (method, same)]
     np.testing.assert_array_equal(*curves)
 
 
