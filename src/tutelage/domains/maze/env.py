@@ -4,8 +4,8 @@ Everything equals the `minigrid` package, cell by cell and step by step; only th
 is our own (its section 5.1; MiniGrid gives 1 − 0.9·T/T_max).
 
 A view of V × V cells is packed into Q 32-bit words, whole rows in each, one bit a cell. `load` does so once
-for every cell and heading, so that a step looks up Q integers instead of V × V cells, and occlusion is a handful
-of shifts on each row.
+for every cell and heading, so that a step looks up Q integers instead of V × V cells, and occlusion is a few
+shifts on each row.
 """
 
 from __future__ import annotations
