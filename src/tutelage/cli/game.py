@@ -151,9 +151,7 @@ def _base_game(payoffs: Matrix) -> list[str]:
     policies, levels = payoffs.shape
     lines = [f"Base game: {policies} policies × {levels} levels"]
     # Equal neighbours share a column, so that the example fits on a screen whatever its n.
-    groups = [
-        list(group) for _, group in groupby(range(levels), key=lambda level: payoffs[:, level].tobytes())
-    ]
+    groups = [list(group) for _, group in groupby(range(levels), key=lambda level: payoffs[:, level].tobytes())]
     if len(groups) <= 10 and policies <= 20:
         names = [f"θ_{group[0]}" + (f"…{group[-1]}" if len(group) > 1 else "") for group in groups]
         rows = ([f"π_{i}", *(f"{row[group[0]]:.4g}" for group in groups)] for i, row in enumerate(payoffs))
@@ -214,6 +212,4 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Lines of a table, its first column to the left and the others to the right."""
     lines = [header, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(["", first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]) for first, *rest in lines
-    ]
+    return ["  ".join(["", first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]) for first, *rest in lines]

@@ -34,9 +34,7 @@ TOLERANCE = 1e-9
 def check_p(p: float) -> float:
     """The mixing probability, or an `InputError` if it is none."""
     if not 0 <= p <= 1:
-        raise InputError(
-            f"p is the probability of the first teacher's turn; make it a number from 0 to 1, not {p}."
-        )
+        raise InputError(f"p is the probability of the first teacher's turn; make it a number from 0 to 1, not {p}.")
     return p
 
 
@@ -67,14 +65,8 @@ class DualCurriculumGame:
 
     def __post_init__(self) -> None:
         check_p(self.p)
-        if (
-            not check_payoffs(self.payoffs).shape
-            == check_payoffs(self.first).shape
-            == check_payoffs(self.second).shape
-        ):
-            raise InputError(
-                "Payoffs and both utilities need one row for each policy and one column for each level."
-            )
+        if not check_payoffs(self.payoffs).shape == check_payoffs(self.first).shape == check_payoffs(self.second).shape:
+            raise InputError("Payoffs and both utilities need one row for each policy and one column for each level.")
 
     @property
     def difference(self) -> float:
@@ -141,9 +133,7 @@ class Approximation(NamedTuple):
     bound: float
 
 
-def theorem_1(
-    game: DualCurriculumGame, profile: Profile
-) -> tuple[Approximation, Approximation, Approximation]:
+def theorem_1(game: DualCurriculumGame, profile: Profile) -> tuple[Approximation, Approximation, Approximation]:
     """The gap of (π, pθ¹ + (1−p)θ²) in the base game of the first teacher, the second and both as one.
 
     The bounds hold if the profile is an equilibrium of the dual curriculum game.
@@ -171,9 +161,7 @@ class WorstCase(NamedTuple):
 def corollary_1(payoffs: Matrix, p: float, student: Strategy) -> WorstCase:
     """Worst-case regret beside R* and R* + 2(B⁺−B⁻)(1−p), where payoffs range from B⁻ to B⁺."""
     optimum = minimax_regret(payoffs).value
-    return WorstCase(
-        worst_case_regret(payoffs, student), optimum, optimum + 2 * float(np.ptp(payoffs)) * (1 - p)
-    )
+    return WorstCase(worst_case_regret(payoffs, student), optimum, optimum + 2 * float(np.ptp(payoffs)) * (1 - p))
 
 
 def sweep(payoffs: Matrix, shares: Sequence[float]) -> list[WorstCase]:

@@ -50,9 +50,7 @@ def draw_dynamics(curves: Mapping[str, Matrix], optimum: float, title: str) -> F
     for name, curve in curves.items():
         colour, line = _STYLES[name]
         axes.plot(time, curve.mean(axis=0), label=name, color=colour, linestyle=line)
-        axes.fill_between(
-            time, *np.quantile(curve, (0.25, 0.75), axis=0), color=colour, alpha=0.12, linewidth=0
-        )
+        axes.fill_between(time, *np.quantile(curve, (0.25, 0.75), axis=0), color=colour, alpha=0.12, linewidth=0)
     axes.axhline(optimum, color="black", linewidth=0.8, linestyle=":", label="R*")
     axes.set(
         xscale="log",

@@ -29,9 +29,7 @@ def check_payoffs(values: ArrayLike) -> Matrix:
     """The payoffs as an array of floats [policies, levels], or an `InputError` if they are not a game."""
     V = np.asarray(values, np.float64)
     if V.ndim != 2 or V.size == 0:
-        raise InputError(
-            f"Payoffs need a row for each policy and a column for each level; got shape {V.shape}."
-        )
+        raise InputError(f"Payoffs need a row for each policy and a column for each level; got shape {V.shape}.")
     if not (np.abs(V) < LARGEST).all():
         row, column = np.argwhere(~(np.abs(V) < LARGEST))[0]
         raise InputError(
@@ -135,9 +133,7 @@ def solve_zero_sum(costs: Matrix) -> Saddle:
         method="highs-ds",  # the simplex ends on a vertex, exact up to rounding
     )
     if not solution.success:
-        raise ArithmeticError(
-            f"The linear programme of a {policies} × {levels} game failed: {solution.message}"
-        )
+        raise ArithmeticError(f"The linear programme of a {policies} × {levels} game failed: {solution.message}")
     student, teacher = _normalise(solution.x[:policies]), _normalise(-solution.ineqlin.marginals)
     return Saddle(student, teacher, float(student @ costs @ teacher))
 

@@ -3,16 +3,16 @@
 Everything equals the `minigrid` package, cell by cell and step by step; only the paper's reward 1 − T/T_max
 is our own (its section 5.1; MiniGrid gives 1 − 0.9·T/T_max).
 
-A view of V × V cells is handled as V *words*, one for each row of the view; bit i is the cell in column i.
-`load` packs these words once for every cell and heading, so that a step looks up V small integers instead of
-V × V cells, and occlusion is a handful of shifts on each row.
+A view of V × V cells is packed into Q 32-bit words, whole rows in each, one bit a cell. `load` does so once
+for every cell and heading, so that a step looks up Q integers instead of V × V cells, and occlusion is a few
+shifts on each row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,9 +33,9 @@ class Obs(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A level made ready for steps. P = H + 2 (V − 1): the grid with a margin of wall as deep as a view."""
+    """A level made ready for steps."""
 
-    words: jax.Array  # u8[4, P, P] (wider for V > 7): the row of a view through each cell, for each heading; 1 is wall
+    walls: jax.Array  # u32[4, H, W, Q]: the walls in view, for each heading and cell; Q = 2 for V = 7
     level: Level
 
 
@@ -75,15 +75,21 @@ class MazeEnv(Env):
         return self.max_steps
 
     def load(self, level: Level) -> Scene:
-        """Pack the rows of all views."""
-        half, margin = self.view // 2, self.view - 1
-        size = level.walls.shape[0] + 2 * margin
-        walls = jnp.pad(level.walls, margin + half, constant_values=True).astype(_word_type(self.view))
-        downwards = [walls[i : i + size, half : half + size] for i in range(self.view)]
-        rightwards = [walls[half : half + size, i : i + size] for i in range(self.view)]
-        # A view's columns run from the agent's left to its right: facing east, from north to south.
-        east, south, west, north = downwards, rightwards[::-1], downwards[::-1], rightwards
-        return Scene(jnp.stack([_pack(cells) for cells in (east, south, west, north)]), level)
+        """Pack the view of every cell and heading, as if the agent stood there."""
+        view, size = self.view, level.walls.shape[0]
+        margin = view - 1  # no view reaches further out of the grid
+        padded = jnp.pad(level.walls, margin, constant_values=True).astype(jnp.uint32)
+
+        def views(heading: int) -> jax.Array:
+            forward, right = HEADINGS[heading], HEADINGS[(heading + 1) % 4]
+            words = [jnp.zeros((size, size), jnp.uint32)] * _words(view)
+            for row, column in np.ndindex(view, view):
+                top, left = margin + (view - 1 - row) * forward + (column - view // 2) * right
+                word, bit = _place(view, row, column)
+                words[word] |= padded[top : top + size, left : left + size] << bit
+            return jnp.stack(words, axis=-1)
+
+        return Scene(jnp.stack([views(heading) for heading in range(4)]), level)
 
     def reset(self, key: Key, scene: Scene) -> tuple[State, Obs]:
         """Begin at the level's own start; nothing is random."""
@@ -95,7 +101,8 @@ class MazeEnv(Env):
         turn = (action == RIGHT).astype(jnp.int32) - (action == LEFT)
         direction = (state.direction + turn) & 3
         front = state.agent + _heading(state.direction)
-        blocked = (self._word(scene, state.direction, front) >> (self.view // 2)) & 1
+        word, bit = _place(self.view, self.view - 2, self.view // 2)
+        blocked = scene.walls[state.direction, state.agent[0], state.agent[1], word] >> bit & 1
         moves = (action == FORWARD) & (blocked == 0)
         state = State(jnp.where(moves, front, state.agent), direction, state.time + 1)
         terminated = moves & jnp.all(front == scene.level.goal)
@@ -112,47 +119,62 @@ class MazeEnv(Env):
 
     def observe(self, scene: Scene, state: State) -> Obs:
         """What the agent sees in a state."""
-        view, half = self.view, self.view // 2
-        ahead = np.arange(view)[::-1]  # of each row of the view, from its top: how many cells in front of the agent
-        cells = state.agent + ahead[:, None] * _heading(state.direction)
-        walls = jax.vmap(self._word, (None, None, 0))(scene, state.direction, cells)
-
+        view = self.view
+        walls = scene.walls[state.direction, state.agent[0], state.agent[1]]
         away = scene.level.goal - state.agent
-        goal_ahead = jnp.sum(away * _heading(state.direction))
-        goal_column = jnp.sum(away * _heading(state.direction + 1)) + half
-        here = jnp.all(away == 0)  # MiniGrid shows the agent's own cell as empty, even on the goal
+        row = view - 1 - jnp.sum(away * _heading(state.direction))
+        column = view // 2 + jnp.sum(away * _heading(state.direction + 1))
+        inside = (row >= 0) & (row < view) & (column >= 0) & (column < view)
+        # MiniGrid shows the agent's own cell as empty, even on the goal.
+        goal = jnp.where(inside & jnp.any(away != 0), column * view + row, -1).astype(jnp.int16)
 
-        columns = np.arange(view)[:, None]
-        wall = ((walls >> columns.astype(walls.dtype)) & 1).astype(bool)  # [column, row]
-        goal = (columns == goal_column) & (ahead == goal_ahead) & ~here
-        code = jnp.where(wall[..., None], WALL, jnp.where(goal[..., None], GOAL, EMPTY))
+        # The image is made as one row of bytes: XLA vectorises that, but not the small loops of [V, V, 3].
+        area = view * view
+        is_goal = goal == np.repeat(np.arange(area, dtype=np.int16), 3)
+        image = jnp.where(is_goal, np.tile(GOAL, area), np.tile(EMPTY, area))
+        image = jnp.where(_spread(walls, view), np.tile(WALL, area), image)
         if not self.see_through:
-            seen = (_visible(walls, view) >> columns.astype(walls.dtype)) & 1
-            code = code * seen[..., None].astype(jnp.uint8)
-        return Obs(code, state.direction.astype(jnp.uint8))
+            image = jnp.where(_spread(_visible(walls, view), view), image, 0)
+        return Obs(image.reshape(view, view, 3), state.direction.astype(jnp.uint8))
 
-    def _word(self, scene: Scene, direction: jax.Array, cell: jax.Array) -> jax.Array:
-        """The row of a view through one cell of the level, for a heading."""
-        row, column = cell + (self.view - 1)
-        return scene.words[direction, row, column]
+
+def _words(view: int) -> int:
+    """Q: how many 32-bit words hold the rows of a view."""
+    return -(-view // (32 // view))
+
+
+def _place(view: int, row: Any, column: Any) -> tuple[Any, Any]:
+    """The word, and the bit in it, that stand for a cell of the view."""
+    rows = 32 // view
+    return row // rows, row % rows * view + column
+
+
+def _spread(words: jax.Array, view: int) -> jax.Array:
+    """bool[V·V·3]: the bits of words u32[Q] in the order of the image's bytes."""
+    column, row, _ = np.indices((view, view, 3)).reshape(3, -1)
+    word, bit = _place(view, row, column)
+    # One mask for each word instead of a look-up, which XLA would not vectorise.
+    masks = [np.where(word == q, 1 << bit, 0).astype(np.uint32) for q in range(_words(view))]
+    return functools.reduce(jnp.bitwise_or, [words[q] & mask for q, mask in enumerate(masks)]) != 0
 
 
 def _visible(walls: jax.Array, view: int) -> jax.Array:
-    """[V]: the cells that are seen in each row of a view, by MiniGrid's rule, from the words of its walls.
+    """u32[Q]: the cells that are seen by MiniGrid's rule, from the walls u32[Q] of a view.
 
     Row by row away from the agent: sight floods sideways through empty cells, and every flooded cell shows
     itself and its neighbours, walls too, in its own row and in the next.
     """
-    everything = jnp.array((1 << view) - 1, walls.dtype)
-    lit = jnp.array(1 << (view // 2), walls.dtype)
-    seen = []
+    everything = np.uint32((1 << view) - 1)
+    lit = jnp.uint32(1 << (view // 2))
+    seen = [jnp.uint32(0)] * _words(view)
     for row in reversed(range(view)):
-        empty = ~walls[row] & everything
+        word, bit = _place(view, row, 0)
+        empty = ~(walls[word] >> bit) & everything
         flood = _flood(lit & empty, empty, view)
         shown = (flood | flood << 1 | flood >> 1) & everything
-        seen.append(lit | shown)
+        seen[word] |= (lit | shown) << bit
         lit = shown
-    return jnp.stack(seen[::-1])
+    return jnp.stack(seen)
 
 
 def _flood(seeds: jax.Array, empty: jax.Array, view: int) -> jax.Array:
@@ -172,13 +194,3 @@ def _flood(seeds: jax.Array, empty: jax.Array, view: int) -> jax.Array:
 def _heading(direction: jax.Array) -> jax.Array:
     """i32[2]: one step in a direction, taken modulo four."""
     return jnp.asarray(HEADINGS)[direction & 3]
-
-
-def _pack(cells: Sequence[jax.Array]) -> jax.Array:
-    """Words whose bit i is `cells[i]`."""
-    return sum((cell << i for i, cell in enumerate(cells)), start=jnp.zeros_like(cells[0]))
-
-
-def _word_type(view: int) -> type[np.unsignedinteger]:
-    """The smallest unsigned integer with a bit for each cell of a row."""
-    return np.uint8 if view <= 8 else np.uint16 if view <= 16 else np.uint32

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.types import InputError, Json
+from tutelage.types import InputError, Json, Key
 
 HEADINGS = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)], np.int32)
 """i32[4, 2]: one step (row, column) east, south, west and north. The right of heading d is heading d + 1."""
@@ -52,6 +52,34 @@ def valid(level: Level) -> jax.Array:
     apart = jnp.any(level.agent != level.goal)
     heads = (level.direction >= 0) & (level.direction < 4)
     return closed & apart & heads & empty(level.agent) & empty(level.goal)
+
+
+def random_cell(key: Key, among: jax.Array) -> jax.Array:
+    """i32[2]: a cell drawn uniformly from those that are true in bool[H, W], of which there must be one."""
+    # A rank among the candidates, found by counting: far cheaper than a random number or a sort for every cell.
+    counts = jnp.cumsum(among.ravel())
+    rank = jax.random.randint(key, (), 0, counts[-1])
+    index = jnp.sum(counts <= rank, dtype=jnp.int32)
+    return jnp.stack(jnp.divmod(index, among.shape[1]))
+
+
+def at(cell: jax.Array, size: int) -> jax.Array:
+    """bool[size, size]: true in one cell only."""
+    rows, columns = np.indices((size, size))
+    return (rows == cell[0]) & (columns == cell[1])
+
+
+def room(size: int) -> jax.Array:
+    """bool[size, size]: a border of walls and nothing inside."""
+    return jnp.pad(jnp.zeros((size - 2, size - 2), bool), 1, constant_values=True)
+
+
+def furnish(key: Key, walls: jax.Array) -> Level:
+    """Put a goal, then an agent with a random heading, on random empty cells."""
+    goal_key, agent_key, heading_key = jax.random.split(key, 3)
+    goal = random_cell(goal_key, ~walls)
+    agent = random_cell(agent_key, ~walls & ~at(goal, walls.shape[0]))
+    return Level(walls, agent, jax.random.randint(heading_key, (), 0, 4), goal)
 
 
 def parse(text: str, size: int | None = None) -> Level:
