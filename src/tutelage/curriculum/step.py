@@ -324,7 +324,7 @@ def _each(f: Callable[..., Any]) -> Callable[..., Any]:
 
     def over_students(*args: Any) -> Any:
         count = jax.tree.leaves(args)[0].shape[0]
-        results = [f(*jax.tree.map(lambda x: x[i], args)) for i in range(count)]
+        results = [f(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(count)]
         return jax.tree.map(lambda *xs: jnp.stack(xs), *results)
 
     return over_students
