@@ -73,8 +73,9 @@ def play(
         The rollout, and the state after each worker's last step (before any reset).
     """
     batch = keys.shape[0]
-    scenes = jax.vmap(jax.vmap(env.load))(queues)
     count = jax.tree.leaves(queues)[0].shape[1] if jax.tree.leaves(queues) else 1
+    # an editor's level is empty, so the sizes cannot always be read off it
+    scenes = jax.vmap(jax.vmap(env.load, axis_size=count), axis_size=batch)(queues)
 
     def scene_of(episode: jax.Array) -> Any:
         if count == 1:
