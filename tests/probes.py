@@ -217,10 +217,13 @@ def example(env: Env, level: Any = ()) -> Any:
     return jax.tree.map(lambda x: x[None, None], obs)
 
 
+SOON = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+"""Nearly all of a small test's time is the compiler's: options for plain code, soon, instead of quick code, late."""
+
+
 def compiled(f: Callable[..., Any], batch: int, devices: int | None = None) -> Callable[..., Any]:
-    """`f` on a mesh. Nearly all of a probe's time is the compiler's: ask for plain code, soon."""
-    plain = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-    return jax.jit(mesh.on_devices(f, mesh.make_mesh(batch, devices)), compiler_options=plain)
+    """`f` on a mesh for `batch` levels."""
+    return jax.jit(mesh.on_devices(f, mesh.make_mesh(batch, devices)), compiler_options=SOON)
 
 
 Iteration = Callable[[ppo.Learner, Key], tuple[ppo.Learner, ppo.Metrics, Rollout]]
