@@ -133,7 +133,7 @@ def update(
 
     def gradient_step(learner: Learner, sample: _Sample) -> tuple[Learner, Metrics]:
         grads, metrics = mesh.mean(jax.grad(_loss, argnums=2, has_aux=True)(ppo, network, learner.params, sample))
-        norm = optax.global_norm(grads)
+        norm = optax.tree.norm(grads)
         scale = jnp.minimum(1.0, ppo.max_gradient_norm / (norm + 1e-6))
         changes, adam_state = adam.update(jax.tree.map(lambda g: g * scale, grads), learner.adam)
         params = optax.apply_updates(learner.params, changes)
