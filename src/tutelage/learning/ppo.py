@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -84,12 +85,15 @@ def begin(ppo: PPO, network: Network, key: Key, obs: Obs) -> Learner:
 
 
 def notice(ppo: PPO, learner: Learner, rollout: Rollout) -> Learner:
-    """Take a rollout's rewards into the running statistics, if there are any."""
+    """Take a rollout's rewards into the running statistics, if there are any and all rewards are finite."""
     if not ppo.scale_returns:
         return learner
     per_worker = jax.vmap(returns.discounted_sums, (1, 1, None), 1)
     sums = per_worker(rollout.reward, rollout.done, ppo.discount)
-    return learner._replace(spread=returns.widen(learner.spread, sums))
+    spread = returns.widen(learner.spread, sums)
+    # a single NaN in the running moments would spoil every later rollout, too
+    finite = jnp.isfinite(spread.squares)
+    return learner._replace(spread=jax.tree.map(partial(jnp.where, finite), spread, learner.spread))
 
 
 def estimate(ppo: PPO, learner: Learner, rollout: Rollout) -> Estimate:
