@@ -124,13 +124,15 @@ def update(
     """
     centre = mesh.mean(estimated.advantage.mean())
     spread = jnp.sqrt(mesh.mean(jnp.square(estimated.advantage - centre).mean()))
+    # advantages that are all equal still differ by rounding errors, which must not be blown up to ±1
+    spread += 1e-5 * (1 + jnp.abs(centre))
     sample = _Sample(
         rollout.obs,
         rollout.first,
         rollout.action,
         rollout.log_prob,
         rollout.value,
-        (estimated.advantage - centre) / (spread + 1e-8),
+        (estimated.advantage - centre) / spread,
         estimated.target,
     )
     adam = _adam(ppo)
