@@ -47,7 +47,7 @@ def count() -> int:
 
 
 def own(tree: Any) -> Any:
-    """This device's part of arrays [B, ...] that every device holds whole."""
+    """The part that is this device's own, of arrays [B, ...] that every device holds whole."""
 
     def cut(x: jax.Array) -> jax.Array:
         part = x.shape[0] // count()
