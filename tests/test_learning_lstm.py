@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from numpy.testing import assert_allclose
 from probes import SOON
@@ -15,7 +16,7 @@ from tutelage.learning import lstm
 from tutelage.learning.grid_student import GridStudent, grid_student, plain_grid_student
 from tutelage.learning.network import Head, Network
 
-TINY = GridStudent(actions=3, filters=4, embedding=2, hidden=8, head=(5, 6))
+TINY = GridStudent(actions=3, filters=4, embedding=2, hidden=8, head=(12, 16))
 RELEASED = GridStudent(actions=7, filters=3, hidden=12, head=(32,), activation=nn.tanh)
 
 
@@ -81,6 +82,14 @@ def worst_error(ours: Any, theirs: Any) -> float:
     return max(jax.tree.leaves(errors))
 
 
+def overall_error(ours: Any, theirs: Any) -> float:
+    """The relative error of all leaves as one vector. A rounded input may fall on the other side of a ReLU's kink,
+    which is a large part of a leaf that few steps reach, so this and not the worst leaf bounds bfloat16.
+    """
+    difference = jax.tree.map(jnp.subtract, ours, theirs)
+    return float(optax.tree.norm(difference) / optax.tree.norm(theirs))
+
+
 CASES = {
     "chunks divide": (TINY, 6, 3, 5, 3),
     "a shorter last chunk": (TINY, 7, 3, 5, 3),
@@ -108,18 +117,18 @@ def test_fast_equals_plain_at_the_papers_size_as_training_compiles_it():
     assert worst_error(ours, theirs) < 5e-6
     assert worst_error(our_grads, their_grads) < 1e-5
     rough, rough_grads = jax.jit(partial(differentiate, grid_student(dtype=jnp.bfloat16)))(case)
-    print(worst_error(rough, theirs), worst_error(rough_grads, their_grads))
-    assert 1e-4 < worst_error(rough, theirs) < 1e-2
-    assert 1e-4 < worst_error(rough_grads, their_grads) < 1e-2
+    print(overall_error(rough, theirs), overall_error(rough_grads, their_grads))
+    assert 1e-4 < overall_error(rough, theirs) < 1e-2
+    assert 1e-4 < overall_error(rough_grads, their_grads) < 1e-2
 
 
 def test_bfloat16_is_near_and_is_not_float32():
     case = make(TINY, 7, 3)
     theirs, their_grads = compiled(plain_grid_student(TINY))(case)
     ours, our_grads = compiled(grid_student(TINY, chunk=3, dtype=jnp.bfloat16))(case)
-    print(worst_error(ours, theirs), worst_error(our_grads, their_grads))
-    assert 1e-4 < worst_error(ours, theirs) < 2e-2
-    assert 1e-4 < worst_error(our_grads, their_grads) < 2e-2
+    print(overall_error(ours, theirs), overall_error(our_grads, their_grads))
+    assert 1e-4 < overall_error(ours, theirs) < 1e-2
+    assert 1e-4 < overall_error(our_grads, their_grads) < 1e-2
 
 
 @pytest.mark.parametrize("dtype", [None, jnp.bfloat16])
@@ -158,6 +167,7 @@ def test_nothing_crosses_the_beginning_of_an_episode():
     assert_allclose(value, alone, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_students_side_by_side_equal_each_alone():
     network = grid_student(TINY, chunk=3)
     cases = [make(TINY, 7, 3, seed=seed) for seed in (0, 1)]

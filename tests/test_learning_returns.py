@@ -45,7 +45,9 @@ def test_a_termination_at_the_limit_is_a_termination():
 @pytest.mark.parametrize("end", ["terminated", "truncated"])
 def test_an_end_at_the_last_step_hides_the_last_value(end):
     ended = {"terminated": NO, "truncated": NO} | {end: _at(2)}
-    advantage = gae(REWARD, VALUE, **ended, limit_value=jnp.zeros(3), last_value=jnp.float32(4), discount=0.5, smoothing=1)
+    advantage = gae(
+        REWARD, VALUE, **ended, limit_value=jnp.zeros(3), last_value=jnp.float32(4), discount=0.5, smoothing=1
+    )
     assert_allclose(advantage[-1], 3 + 1)
 
 

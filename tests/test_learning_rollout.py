@@ -69,7 +69,7 @@ def _count(weights: float, carry: jax.Array, obs: jax.Array, first: jax.Array) -
     return carry, Head(Categorical(jnp.zeros((*first.shape, 5))), obs[..., 0] + weights * seen)
 
 
-COUNTING = Network(lambda key, obs: 0.01, lambda batch: jnp.zeros(batch), _count)
+COUNTING = Network(lambda *_: 0.01, jnp.zeros, _count)
 
 
 def _play(levels: list[list[tuple[int, int, bool]]], length: int, **settings: Any) -> tuple[Rollout, Noted]:
@@ -83,7 +83,7 @@ def _play(levels: list[list[tuple[int, int, bool]]], length: int, **settings: An
 
 @pytest.fixture(scope="module")
 def played() -> tuple[Rollout, Noted]:
-    """Seven steps of three workers: a queue whose first level ends by a limit of time, one that ends, one that goes on."""
+    """Seven steps of three workers, each with a queue of three levels; the last worker never ends its first."""
     return _play(
         [
             [(1, 2, True), (2, 3, False), (3, 1, False)],
@@ -169,7 +169,9 @@ def _beside(workers: slice, devices: int) -> Rollout:
     params = network.init(jax.random.key(1), jnp.zeros((1, 1, 3)))
     params["logits"]["kernel"] = jax.random.normal(jax.random.key(2), params["logits"]["kernel"].shape)
     number = jnp.arange(8)[workers, None]
-    levels = Level(jnp.concatenate([number, number + 8], 1) / 8, jnp.concatenate([number + 1, number + 2], 1), number > 3)
+    levels = Level(
+        jnp.concatenate([number, number + 8], 1) / 8, jnp.concatenate([number + 1, number + 2], 1), number > 3
+    )
     levels = levels._replace(cut=jnp.broadcast_to(levels.cut, levels.name.shape))
 
     def run(keys: Key, levels: Level) -> Rollout:
@@ -180,10 +182,10 @@ def _beside(workers: slice, devices: int) -> Rollout:
 
 
 def test_a_workers_trajectory_does_not_depend_on_who_works_beside_it():
-    eight = _beside(slice(8), 1)
-    assert len(np.unique(eight.action)) == 2
-    half = jax.tree.map(lambda x: x[..., 4:8] if x.ndim == 1 else x[:, 4:8], eight)
-    for others in (_beside(slice(4, 8), 1), jax.tree.map(lambda x: x[..., 4:8] if x.ndim == 1 else x[:, 4:8], _beside(slice(8), 2))):
-        assert_array_equal(others.action, half.action)
-        assert_array_equal(others.done, half.done)
-        jax.tree.map(partial(assert_allclose, rtol=1e-4, atol=1e-5), others, half)
+    alone = _beside(slice(4, 8), 1)
+    assert len(np.unique(alone.action)) == 2
+    for devices in (1, 2):
+        half = jax.tree.map(lambda x: x[..., 4:8] if x.ndim == 1 else x[:, 4:8], _beside(slice(8), devices))
+        assert_array_equal(half.action, alone.action)
+        assert_array_equal(half.done, alone.done)
+        jax.tree.map(partial(assert_allclose, rtol=1e-4, atol=1e-5), half, alone)
