@@ -72,7 +72,8 @@ class Beta(NamedTuple):
     def sample(self, key: Key) -> jax.Array:
         """f32[D]"""
         unit = jax.random.beta(key, self.alpha, self.beta)
-        return self.low + (self.high - self.low) * unit
+        # where `high − low` is rounded up, a draw of 1 would land outside
+        return jnp.clip(self.low + (self.high - self.low) * unit, self.low, self.high)
 
     def mode(self) -> jax.Array:
         """f32[..., D]: the mean; a Beta with α, β ≤ 1 has no mode inside."""

@@ -12,8 +12,8 @@ h · U (backward: dz · Uᵀ) and the gates, and the weights' gradients are prod
 Since σ(z) = (1 + tanh(z/2))/2, the caller halves the columns of i, f and o (`halve`), and one tanh over all four gates
 is then the only activation, forward and backward.
 
-Biases have no place here: a caller adds them to the rows of W that a one-hot s_t selects, or gives x_t a column
-of ones.
+Biases have no place here: a caller adds them to the rows of W that a one-hot s_t selects, or gives x_t a column of
+ones.
 """
 
 from __future__ import annotations

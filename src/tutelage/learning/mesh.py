@@ -23,7 +23,9 @@ AXIS = "levels"
 
 def use_cores(count: int | None = None) -> None:
     """Make every CPU core a device of its own. Call it before anything else asks JAX for its devices."""
-    jax.config.update("jax_num_cpu_devices", count or len(os.sched_getaffinity(0)))
+    # only Linux says which cores a process may use
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    jax.config.update("jax_num_cpu_devices", count or cores or 1)
 
 
 def make_mesh(batch: int, devices: int | None = None) -> Mesh:
@@ -45,7 +47,7 @@ def count() -> int:
 
 
 def own(tree: Any) -> Any:
-    """The part of this device of arrays [B, ...] that every device holds whole."""
+    """The part that is this device's own, of arrays [B, ...] that every device holds whole."""
 
     def cut(x: jax.Array) -> jax.Array:
         part = x.shape[0] // count()

@@ -51,7 +51,7 @@ class Network(NamedTuple):
         return bool(jax.tree.leaves(jax.eval_shape(lambda: self.carry(1))))
 
 
-def from_flax(module: Any, carry: Callable[[int], Any] = lambda batch: ()) -> Network:
+def from_flax(module: Any, carry: Callable[[int], Any] = lambda _: ()) -> Network:
     """A flax module whose `__call__(carry, obs, first) -> (carry, Head)` works on leaves [T, B, ...]."""
 
     def init(key: Key, obs: Obs) -> Params:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -84,12 +85,15 @@ def begin(ppo: PPO, network: Network, key: Key, obs: Obs) -> Learner:
 
 
 def notice(ppo: PPO, learner: Learner, rollout: Rollout) -> Learner:
-    """Take a rollout's rewards into the running statistics, if there are any."""
+    """Take a rollout's rewards into the running statistics, if there are any and all rewards are finite."""
     if not ppo.scale_returns:
         return learner
     per_worker = jax.vmap(returns.discounted_sums, (1, 1, None), 1)
     sums = per_worker(rollout.reward, rollout.done, ppo.discount)
-    return learner._replace(spread=returns.widen(learner.spread, sums))
+    spread = returns.widen(learner.spread, sums)
+    # a single NaN in the running moments would spoil every later rollout, too
+    finite = jnp.isfinite(spread.squares)
+    return learner._replace(spread=jax.tree.map(partial(jnp.where, finite), spread, learner.spread))
 
 
 def estimate(ppo: PPO, learner: Learner, rollout: Rollout) -> Estimate:
@@ -120,20 +124,22 @@ def update(
     """
     centre = mesh.mean(estimated.advantage.mean())
     spread = jnp.sqrt(mesh.mean(jnp.square(estimated.advantage - centre).mean()))
+    # advantages that are all equal still differ by rounding errors, which must not be blown up to ±1
+    spread += 1e-5 * (1 + jnp.abs(centre))
     sample = _Sample(
         rollout.obs,
         rollout.first,
         rollout.action,
         rollout.log_prob,
         rollout.value,
-        (estimated.advantage - centre) / (spread + 1e-8),
+        (estimated.advantage - centre) / spread,
         estimated.target,
     )
     adam = _adam(ppo)
 
     def gradient_step(learner: Learner, sample: _Sample) -> tuple[Learner, Metrics]:
         grads, metrics = mesh.mean(jax.grad(_loss, argnums=2, has_aux=True)(ppo, network, learner.params, sample))
-        norm = optax.global_norm(grads)
+        norm = optax.tree.norm(grads)
         scale = jnp.minimum(1.0, ppo.max_gradient_norm / (norm + 1e-6))
         changes, adam_state = adam.update(jax.tree.map(lambda g: g * scale, grads), learner.adam)
         params = optax.apply_updates(learner.params, changes)
