@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
+from jax.flatten_util import ravel_pytree
 
 from tutelage.learning import mesh, returns
 from tutelage.learning.network import Network, Params
@@ -66,7 +67,7 @@ class Learner(NamedTuple):
     """A policy and all that its learning remembers."""
 
     params: Params
-    adam: Any
+    adam: Any  # moments of the gradient, of all parameters in one long row
     spread: returns.Spread
     updates: jax.Array  # i32[]: gradient updates so far
 
@@ -81,7 +82,7 @@ class Estimate(NamedTuple):
 def begin(ppo: PPO, network: Network, key: Key, obs: Obs) -> Learner:
     """A learner that has learned nothing yet, given an example observation with leaves [T, B, ...]."""
     params = network.init(key, obs)
-    return Learner(params, _adam(ppo).init(params), returns.no_spread(), jnp.int32(0))
+    return Learner(params, _adam(ppo).init(ravel_pytree(params)[0]), returns.no_spread(), jnp.int32(0))
 
 
 def notice(ppo: PPO, learner: Learner, rollout: Rollout) -> Learner:
@@ -136,29 +137,34 @@ def update(
         estimated.target,
     )
     adam = _adam(ppo)
+    # one long row of parameters: one all-reduce, one norm and one Adam, instead of a small one for each array
+    start, unravel = ravel_pytree(learner.params)
 
-    def gradient_step(learner: Learner, sample: _Sample) -> tuple[Learner, Metrics]:
-        grads, metrics = mesh.mean(jax.grad(_loss, argnums=2, has_aux=True)(ppo, network, learner.params, sample))
-        norm = optax.tree.norm(grads)
+    def gradient_step(carry: tuple[jax.Array, Any], sample: _Sample) -> tuple[tuple[jax.Array, Any], Metrics]:
+        row, moments = carry
+        grads, metrics = jax.grad(lambda row: _loss(ppo, network, unravel(row), sample), has_aux=True)(row)
+        grads, metrics = mesh.mean((grads, metrics))
+        norm = jnp.sqrt(jnp.sum(jnp.square(grads)))
         scale = jnp.minimum(1.0, ppo.max_gradient_norm / (norm + 1e-6))
-        changes, adam_state = adam.update(jax.tree.map(lambda g: g * scale, grads), learner.adam)
-        params = optax.apply_updates(learner.params, changes)
+        change, moments = adam.update(scale * grads, moments)
         finite = jnp.isfinite(norm) & jnp.isfinite(metrics["loss"])
-        metrics |= {"gradient_norm": norm, "finite": finite.astype(jnp.float32)}
-        return Learner(params, adam_state, learner.spread, learner.updates + 1), metrics
+        return (row + change, moments), metrics | {"gradient_norm": norm, "finite": finite.astype(jnp.float32)}
 
+    before = (start, learner.adam)
     units, take = _units(network, sample)
     if ppo.minibatches == 1:
         everything = take(None)
-        later, metrics = lax.scan(lambda learner, _: gradient_step(learner, everything), learner, length=ppo.epochs)
+        after, metrics = lax.scan(lambda carry, _: gradient_step(carry, everything), before, length=ppo.epochs)
     else:
         parts = jax.vmap(lambda key: shuffled(key, units, ppo.minibatches))(jax.random.split(key, ppo.epochs))
         parts = parts.reshape(-1, parts.shape[-1])
-        later, metrics = lax.scan(lambda learner, part: gradient_step(learner, take(part)), learner, parts)
+        after, metrics = lax.scan(lambda carry, part: gradient_step(carry, take(part)), before, parts)
 
     finite = metrics["finite"].min()
-    learner = jax.tree.map(lambda new, old: jnp.where(finite > 0, new, old), later, learner)
-    return learner, {name: x.mean() for name, x in metrics.items()} | {"finite": finite}
+    row, moments = jax.tree.map(partial(jnp.where, finite > 0), after, before)
+    updates = learner.updates + jnp.where(finite > 0, ppo.epochs * ppo.minibatches, 0)
+    metrics = {name: x.mean() for name, x in metrics.items()} | {"finite": finite}
+    return Learner(unravel(row), moments, learner.spread, updates), metrics
 
 
 def shuffled(key: Key, units: int, parts: int) -> jax.Array:

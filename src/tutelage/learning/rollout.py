@@ -90,10 +90,8 @@ def play(
     def value_of(memory: Any, obs: Obs) -> jax.Array:
         return evaluate(memory, obs, jnp.zeros(batch, bool))[1].value
 
-    def over_step(loop: _Loop, t: jax.Array) -> tuple[_Loop, Any]:
-        act_keys, env_keys, reset_keys = jnp.moveaxis(
-            jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), 3))(keys), 1, 0
-        )
+    def over_step(loop: _Loop, keys: tuple[Key, Key, Key]) -> tuple[_Loop, Any]:
+        act_keys, env_keys, reset_keys = keys
         scene = scene_of(loop.episode)
 
         def restart() -> tuple[State, Obs]:
@@ -131,7 +129,8 @@ def play(
         jax.eval_shape(lambda: jax.vmap(env.reset)(keys, scene_of(jnp.zeros(batch, jnp.int32)))),
     )
     start = _Loop(network.carry(batch), state, obs, jnp.ones(batch, bool), jnp.zeros(batch, jnp.int32))
-    end, rollout = lax.scan(over_step, start, jnp.arange(length))
+    step_keys = jax.vmap(lambda key: jax.random.split(key, (length, 3)), out_axes=1)(keys)  # [T, B, 3]
+    end, rollout = lax.scan(over_step, start, tuple(jnp.moveaxis(step_keys, 2, 0)))
     return rollout._replace(last_value=value_of(end.memory, end.obs)), end.state
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from tutelage.domains.maze import image
 from tutelage.domains.maze import level as text
 from tutelage.domains.maze.editor import EditorState, MazeEditor
-from tutelage.domains.maze.level import Level, at, furnish, random_cell, room, valid
+from tutelage.domains.maze.level import Level, at, below, furnish, random_cell, room, valid
 from tutelage.domains.maze.oracle import shortest_path
 from tutelage.types import Design, InputError, Json, Key
 
@@ -46,9 +46,9 @@ class MazeDesign(Design):
         """Draw walls, then the goal, then the agent and its heading."""
         wall_key, count_key, place_key = jax.random.split(key, 3)
         inner = self.size - 2
-        cells = jax.random.randint(wall_key, (self.blocks,), 0, inner**2)
+        cells = below(wall_key, inner**2, (self.blocks,))
         if self.vary_blocks:
-            count = jax.random.randint(count_key, (), 0, self.blocks + 1)
+            count = below(count_key, self.blocks + 1)
             cells = jnp.where(jnp.arange(self.blocks) < count, cells, inner**2)  # one past the end: no cell
         hit = jnp.any(cells[:, None] == jnp.arange(inner**2), axis=0).reshape(inner, inner)
         return furnish(place_key, jnp.pad(hit, 1, constant_values=True))
@@ -64,7 +64,7 @@ class MazeDesign(Design):
         cell. As in ACCEL there is no budget.
         """
         kind_key, cell_key, goal_key = jax.random.split(key, 3)
-        kind = jax.random.randint(kind_key, (), 0, 3)
+        kind = below(kind_key, 3)
         taken = at(level.agent, self.size) | at(level.goal, self.size)
         here = at(random_cell(cell_key, ~room(self.size)), self.size)
         walls = jnp.where(kind == 0, level.walls | (here & ~taken), level.walls)

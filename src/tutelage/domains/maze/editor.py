@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tutelage.domains.maze.level import AGENT_TYPE, EMPTY, GOAL, WALL, at, random_cell, room
+from tutelage.domains.maze.level import AGENT_TYPE, EMPTY, GOAL, WALL, at, below, random_cell, room
 from tutelage.types import Discrete, Env, Key, Step
 
 NOISE = 50
@@ -58,7 +58,7 @@ class MazeEditor(Env):
         """Begin with an empty room."""
         heading_key, noise_key = jax.random.split(key)
         nowhere = jnp.zeros(2, jnp.int32)
-        direction = jax.random.randint(heading_key, (), 0, 4)
+        direction = below(heading_key, 4)
         state = EditorState(room(self.size), nowhere, nowhere, direction, jnp.int32(0))
         return state, self._observe(noise_key, state)
 

@@ -54,11 +54,20 @@ def valid(level: Level) -> jax.Array:
     return closed & apart & heads & empty(level.agent) & empty(level.goal)
 
 
+def below(key: Key, bound: jax.Array | int, shape: tuple[int, ...] = ()) -> jax.Array:
+    """i32[shape]: integers drawn uniformly from 0 to bound − 1.
+
+    `jax.random.randint` hashes three times to be rid of a bias of bound · 2⁻³²; levels are drawn so often, and compiled
+    into so many programs, that once is better.
+    """
+    return (jax.random.bits(key, shape) % jnp.asarray(bound, jnp.uint32)).astype(jnp.int32)
+
+
 def random_cell(key: Key, among: jax.Array) -> jax.Array:
     """i32[2]: a cell drawn uniformly from those that are true in bool[H, W], of which there must be one."""
     # A rank among the candidates, found by counting: far cheaper than a random number or a sort for every cell.
     counts = jnp.cumsum(among.ravel())
-    rank = jax.random.randint(key, (), 0, counts[-1])
+    rank = below(key, counts[-1])
     index = jnp.sum(counts <= rank, dtype=jnp.int32)
     return jnp.stack(jnp.divmod(index, among.shape[1]))
 
@@ -79,7 +88,7 @@ def furnish(key: Key, walls: jax.Array) -> Level:
     goal_key, agent_key, heading_key = jax.random.split(key, 3)
     goal = random_cell(goal_key, ~walls)
     agent = random_cell(agent_key, ~walls & ~at(goal, walls.shape[0]))
-    return Level(walls, agent, jax.random.randint(heading_key, (), 0, 4), goal)
+    return Level(walls, agent, below(heading_key, 4), goal)
 
 
 def parse(text: str, size: int | None = None) -> Level:
