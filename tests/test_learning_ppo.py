@@ -229,9 +229,9 @@ def test_seeds_side_by_side_equal_one_after_the_other():
     begun = [_begin(ROUND, remembering(), Recall(), seed) for seed in (0, 1)]
     keys = jax.random.split(jax.random.key(1), 2)
     iterate = iteration(Recall(), remembering(), ROUND, 8, 5)
-    alone = compiled(iterate, 8)
+    alone = compiled(iterate, 8, devices=1)
     in_turn = [alone(learner, key) for learner, key in zip(begun, keys, strict=True)]
-    together = compiled(jax.vmap(iterate), 8)(jax.tree.map(lambda *x: jnp.stack(x), *begun), keys)
+    together = compiled(jax.vmap(iterate), 8, devices=1)(jax.tree.map(lambda *x: jnp.stack(x), *begun), keys)
     _assert_close(together, jax.tree.map(lambda *x: jnp.stack(x), *in_turn))
 
 
@@ -256,7 +256,7 @@ def _assert_close(ours: tuple[Learner, Any, Rollout], theirs: tuple[Learner, Any
 def test_annealing_reaches_zero():
     settings = PPO(epochs=4, minibatches=1, learning_rate=0.01, anneal_over=8)
     begun = _begin(settings, small(), Match())
-    run = compiled(iteration(Match(), small(), settings, 4, 4), 4)
+    run = compiled(iteration(Match(), small(), settings, 4, 4), 4, devices=1)
     learners = [begun]
     for i in range(3):
         learners.append(run(learners[-1], jax.random.key(i))[0])
