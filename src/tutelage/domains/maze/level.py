@@ -58,7 +58,7 @@ def random_cell(key: Key, among: jax.Array) -> jax.Array:
     """i32[2]: a cell drawn uniformly from those that are true in bool[H, W], of which there must be one."""
     # A rank among the candidates, found by counting: far cheaper than a random number or a sort for every cell.
     counts = jnp.cumsum(among.ravel())
-    rank = jax.random.randint(key, (), 0, counts[-1])
+    rank = (jax.random.uniform(key) * counts[-1]).astype(jnp.int32)
     index = jnp.sum(counts <= rank, dtype=jnp.int32)
     return jnp.stack(jnp.divmod(index, among.shape[1]))
 
