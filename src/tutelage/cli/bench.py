@@ -32,7 +32,7 @@ class Bench:
 
     def run(self) -> None:
         """Print one line for each number of levels, then minigrid's own figure."""
-        if not self.levels or min(*self.levels, self.steps, self.steps) < 1:
+        if not self.levels or min(*self.levels, self.steps) < 1:
             raise InputError("levels and steps must be numbers of at least 1.")
         envs = [MazeEnv(self.view, see_through) for see_through in (True, False)]
         print(f"{'maze steps a second':>24} {'see-through':>14} {'occluded':>14}")
@@ -80,8 +80,9 @@ def _play(env: MazeEnv, levels: Level, steps: int, key: Key) -> tuple[jax.Array,
     starts, first = jax.vmap(env.reset, (None, 0))(key, scenes)
     count = levels.walls.shape[0]
 
-    def body(carry: tuple, step_key: jax.Array) -> tuple[tuple, None]:
+    def body(carry: tuple, time: jax.Array) -> tuple[tuple, None]:
         states, digest, earned = carry
+        step_key = jax.random.fold_in(key, time)
         actions = (jax.random.bits(step_key, (count,), jnp.uint8) % env.actions.n).astype(jnp.int32)
         states, step = jax.vmap(env.step, (None, 0, 0, 0))(step_key, scenes, states, actions)
         ended = step.terminated | step.truncated
@@ -90,5 +91,5 @@ def _play(env: MazeEnv, levels: Level, steps: int, key: Key) -> tuple[jax.Array,
         return (states, digest ^ step.obs.image.reshape(count, -1), earned + step.reward), None
 
     carry = (starts, first.image.reshape(count, -1), jnp.zeros(count))
-    (_, digest, earned), _ = lax.scan(body, carry, jax.random.split(key, steps))
+    (_, digest, earned), _ = lax.scan(body, carry, jnp.arange(steps))
     return digest, earned
