@@ -98,7 +98,7 @@ class MazeEnv(Env):
 
     def step(self, key: Key, scene: Scene, state: State, action: jax.Array) -> tuple[State, Step]:
         """Turn, or step forward unless a wall is in the way."""
-        turn = (action == RIGHT).astype(jnp.int32) - (action == LEFT)
+        turn = jnp.where(action == RIGHT, 1, jnp.where(action == LEFT, -1, 0))
         direction = (state.direction + turn) & 3
         front = state.agent + _heading(state.direction)
         word, bit = _place(self.view, self.view - 2, self.view // 2)

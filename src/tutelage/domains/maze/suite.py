@@ -50,10 +50,19 @@ def drawing(name: str) -> Level:
     return parse((resources.files(__package__) / "mazes" / f"{name}.txt").read_text())
 
 
-@functools.cache  # the same entries each time, so that what is compiled for them is compiled once
 def suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
     """All test mazes, for agents that were trained in `env`."""
+    return _suite(env)
 
+
+def paper_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
+    """The eight mazes of the paper's table."""
+    entries = {entry.name: entry for entry in suite(env)}
+    return tuple(entries[name] for name in PAPER)
+
+
+@functools.cache  # the same entries each time, so that what is compiled for them is compiled once
+def _suite(env: MazeEnv) -> tuple[TestLevel, ...]:
     def entry(name: str, size: int, draw: Callable[[Key], Level]) -> TestLevel:
         return TestLevel(name, replace(env, max_steps=2 * size**2), draw)
 
@@ -76,9 +85,3 @@ def suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
         entry("FourRooms", 19, four_rooms),
         entry("SimpleCrossing", 11, simple_crossing),
     )
-
-
-def paper_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
-    """The eight mazes of the paper's table."""
-    entries = {entry.name: entry for entry in suite(env)}
-    return tuple(entries[name] for name in PAPER)

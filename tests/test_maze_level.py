@@ -1,0 +1,120 @@
+"""Levels as text, as JSON and as picture files."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from tutelage.domains.maze.design import MazeDesign
+from tutelage.domains.maze.env import State
+from tutelage.domains.maze.image import draw, draw_state, gif, png, sheet
+from tutelage.domains.maze.level import from_json, parse, show, to_json, valid
+from tutelage.types import InputError
+
+SMALL = """
+    #####
+    #A.G#
+    #####
+"""
+
+
+def _same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_parse_reads_rows_from_the_top():
+    level = parse(SMALL)
+    assert level.walls.shape == (5, 5)
+    assert level.agent.tolist() == [1, 1]
+    assert level.goal.tolist() == [1, 3]
+    assert int(level.direction) == 0
+    assert np.argwhere(~np.asarray(level.walls)).tolist() == [[1, 1], [1, 2], [1, 3]]
+    assert bool(valid(level))
+
+
+def test_a_smaller_maze_is_surrounded_by_wall():
+    level = parse(SMALL, size=8)
+    assert level.walls.shape == (8, 8)
+    assert int((~level.walls).sum()) == 3
+
+
+@pytest.mark.parametrize(("character", "direction"), [("A", 0), (">", 0), ("v", 1), ("<", 2), ("^", 3)])
+def test_every_heading_has_its_character(character, direction):
+    level = parse(SMALL.replace("A", character))
+    assert int(level.direction) == direction
+    assert show(level).splitlines()[1][1] == character.replace(">", "A")
+
+
+def test_text_and_json_lose_nothing():
+    design = MazeDesign(size=9, blocks=20)
+    for key in jax.random.split(jax.random.key(0), 20):
+        level = design.sample(key)
+        assert _same(parse(show(level)), level)
+        assert _same(from_json(json.loads(json.dumps(to_json(level)))), level)
+        assert _same(design.from_json(design.to_json(level)), level)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "empty"),
+        ("#####\n#A.G#\n####", "Row 3 of the maze has 4 cells"),
+        ("#####\n#A..#\n#####", "no goal"),
+        ("#####\n#GAG#\n#####", "2 goal"),
+        ("#####\n#G..#\n#####", "no agent"),
+        ("######\n#A^.G#\n######", "2 agent"),
+        ("#####\n#AxG#\n#####", "unknown character 'x'"),
+        ("#####\n#A.G.\n#####", "open at its border"),
+        ("#" * 9 + "\n#A....G.#\n" + "#" * 9, "too large for a grid of 8 × 8"),
+    ],
+)
+def test_malformed_text_gets_a_clear_error(text, complaint):
+    with pytest.raises(InputError, match=complaint):
+        parse(text, size=8)
+
+
+@pytest.mark.parametrize("value", [None, "#####", {"maze": []}, [1, 2], [["#"]]])
+def test_malformed_json_gets_a_clear_error(value):
+    with pytest.raises(InputError, match="list of strings"):
+        from_json(value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"agent": jnp.int32([1, 3])},
+        {"agent": jnp.int32([0, 0])},
+        {"goal": jnp.int32([1, 7])},
+        {"goal": jnp.int32([-4, 1])},
+        {"direction": jnp.int32(4)},
+        {"walls": jnp.zeros((5, 5), bool)},
+    ],
+)
+def test_invalid_levels_are_recognised(change):
+    assert not bool(valid(parse(SMALL)._replace(**change)))
+
+
+def test_pictures_show_every_cell():
+    level = parse(SMALL)
+    picture = np.asarray(draw(level, pixels=9))
+    assert picture.shape == (45, 45, 3)
+    assert picture.dtype == np.uint8
+    middles = picture[4::9, 4::9]
+    colours = {tuple(middles[row, column]) for row, column in [(0, 0), (1, 1), (1, 2), (1, 3)]}
+    assert len(colours) == 4, "wall, agent, floor and goal should differ"
+    moved = State(jnp.int32([1, 2]), jnp.int32(1), jnp.int32(1))
+    assert np.array_equal(draw_state(level, moved, 9), draw(level._replace(agent=moved.agent, direction=1), 9))
+
+
+def test_picture_files_are_whole_and_leave_nothing_behind(tmp_path):
+    frames = [draw(parse(SMALL.replace("A", arrow))) for arrow in ">v<^"]
+    gif(tmp_path / "episode.gif", frames)
+    png(tmp_path / "new" / "sheet.png", sheet(frames, titles="abcd"))
+    with Image.open(tmp_path / "episode.gif") as film:
+        assert film.n_frames == 4
+    with Image.open(tmp_path / "new" / "sheet.png") as picture:
+        assert picture.size == (2 * 80 + 3 * 16, 2 * 80 + 3 * 16)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["episode.gif", "new", "sheet.png"]
