@@ -1,31 +1,40 @@
-"""`tutelage bench`: how fast this machine is, with nothing but random actions to slow it down."""
+"""`tutelage bench`: how fast this machine is, environments alone and whole training iterations."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from tyro.conf import Positional
+from tyro.conf import subcommand
 
+from tutelage.curriculum.curator import Curator
+from tutelage.curriculum.methods import DR, METHODS, PLR, Method
+from tutelage.curriculum.step import Parts
+from tutelage.domains import maze
 from tutelage.domains.maze import Level, MazeDesign, MazeEnv
-from tutelage.types import InputError, Key
+from tutelage.experiment import speed
+from tutelage.learning.grid_student import GridStudent, grid_student, plain_grid_student
+from tutelage.learning.grid_teacher import GridTeacher, grid_teacher
+from tutelage.learning.mesh import use_cores
+from tutelage.learning.ppo import PPO
+from tutelage.types import Discrete, InputError, Key
+
+MethodName = Literal["dr", "plr", "plr-perp", "accel", "minimax", "paired", "repaired"]
 
 TAPE = 251
 """How many random actions are drawn for each level; a prime, so that they fall differently in each episode."""
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Measure environment steps a second, beside the minigrid package in the same run if it is installed."""
+class EnvSpeed:
+    """Environment steps a second under random actions, beside the minigrid package if it is installed."""
 
-    what: Positional[Literal["env"]] = "env"
-    """What to measure."""
     levels: tuple[int, ...] = (32, 512, 2048)
     """How many levels to play side by side, one measurement for each."""
     steps: int = 1000
@@ -49,6 +58,82 @@ class Bench:
             print(error)
         else:
             print(f"{'minigrid, 1 level':>24} {rates[0]:14,.0f} {rates[1]:14,.0f}")
+
+
+@dataclass(frozen=True)
+class TrainingSpeed:
+    """Steps a second of whole training iterations at the paper's maze setting, a device for each core."""
+
+    methods: tuple[MethodName, ...] = ("dr", "plr", "plr-perp", "accel", "minimax", "paired", "repaired")
+    """Which methods to measure; domain randomisation is always among them."""
+    plain: bool = True
+    """Also measure the plain flax student, differentiated by JAX."""
+    bfloat16: bool = False
+    """Also measure matrix products of bfloat16 operands."""
+    generator_memory: bool = True
+    """Give the generator of PAIRED its LSTM, as the paper does with 25 blocks."""
+    batch: int = 32
+    """Levels side by side."""
+    length: int = 256
+    """Steps of a rollout."""
+    repeats: int = 5
+    """How many times each iteration is run; the best counts."""
+
+    def run(self) -> None:
+        """Print a line for each method: steps a second, relative to DR, and seconds to compile."""
+        if min(self.batch, self.length, self.repeats) < 1:
+            raise InputError("batch, length and repeats must be at least 1.")
+        use_cores()
+        parts = paper_maze(self.batch, self.length)
+        candidates: dict[str, tuple[Method, Parts]] = {"dr": (DR, parts)}
+        if self.plain:
+            candidates["dr, plain flax"] = (DR, replace(parts, student=plain_grid_student(GridStudent())))
+        if self.bfloat16:
+            candidates["dr, bfloat16"] = (DR, replace(parts, student=grid_student(dtype=jnp.bfloat16)))
+        for name in self.methods:
+            memory = name == "paired" and self.generator_memory
+            candidates[name] = (METHODS[name], paper_maze(self.batch, self.length, memory))
+        steps = self.batch * self.length
+        print(f"{'method':>16} {'steps/s':>9} {'× DR':>6} {'explore':>9} {'exploit':>9} {'compile':>9}")
+        rate = 0.0
+        for label, timing in speed.time_training(candidates, self.repeats):
+            curator = candidates[label][0].curator
+            seconds = timing.iteration(curator.replay_rate if curator else 0.0)
+            rate = rate or steps / seconds  # DR comes first
+            exploit = "" if timing.exploit is None else f"{timing.exploit:.2f} s"
+            relative = steps / seconds / rate
+            print(
+                f"{label:>16} {steps / seconds:9,.0f} {relative:6.2f} {timing.explore:7.2f} s {exploit:>9} "
+                f"{timing.compile:7.1f} s",
+                flush=True,
+            )
+        peak, work = speed.product_peak(), speed.student_flops(parts, 400, 256, 148)
+        print(f"Matrix products peak at {peak / 1e9:.0f} GFLOP/s and a step of DR takes {work / 1e6:.1f} MFLOP: the")
+        print(f"roofline is {peak / work:,.0f} steps/s, of which DR reaches {rate * work / peak:.0%}.")
+        insert, replay = speed.time_curator(PLR.curator or Curator(), parts)
+        print(
+            f"The curator takes in {self.batch} levels in {insert * 1e3:.1f} ms, and replays them in {replay * 1e3:.1f} ms."
+        )
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure how fast this machine is. Figures to be compared are taken in turns within one run."""
+
+    what: Annotated[EnvSpeed, subcommand("env")] | Annotated[TrainingSpeed, subcommand("train")]
+
+    def run(self) -> None:
+        """Measure and print."""
+        self.what.run()
+
+
+def paper_maze(batch: int = 32, length: int = 256, generator_memory: bool = False) -> Parts:
+    """The paper's maze setting, put together."""
+    domain = maze.domain()
+    editor = domain.design.editor
+    assert isinstance(editor.actions, Discrete)
+    module = GridTeacher(editor.actions.n, editor.horizon, hidden=256 if generator_memory else None)
+    return Parts(domain, grid_student(), PPO(), grid_teacher(module), PPO(), batch, length)
 
 
 def steps_per_second(env: MazeEnv, levels: Level, steps: int, repeats: int = 5) -> float:

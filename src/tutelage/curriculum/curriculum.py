@@ -28,7 +28,7 @@ class NotFiniteError(ArithmeticError):
 
 
 class Curriculum:
-    """A method and its parts, compiled."""
+    """A method and its parts, compiled: two programs, `explore` and `exploit`, of which `iterate` runs one."""
 
     def __init__(self, method: Method, parts: Parts, devices: int | None = None) -> None:
         """Prepare to run on as many devices as share the levels evenly, at most `devices`."""
@@ -38,13 +38,13 @@ class Curriculum:
         self.mesh = mesh.make_mesh(parts.batch, devices)
         self._begin = jax.jit(partial(begin, method, parts))
         self._decide = jax.jit(partial(decide, method))
-        self._steps = {
-            replay: jax.jit(
+        self.explore, self.exploit = (
+            jax.jit(
                 mesh.on_devices(lambda state, key, replay=replay: step(method, parts, state, key, replay), self.mesh),
                 donate_argnums=0,
             )
             for replay in (False, True)
-        }
+        )
 
     def begin(self, key: Key) -> State:
         """The state before the first iteration, the same on every device."""
@@ -58,7 +58,7 @@ class Curriculum:
             NotFiniteError: if the update met an infinite number. The students in `state` are then as they were.
         """
         replay = self.method.replays and bool(self._decide(state, key))
-        state, metrics = self._steps[replay](state, key)
+        state, metrics = (self.exploit if replay else self.explore)(state, key)
         metrics |= {"replay": jnp.float32(replay)}
         for who, name in _FINITE.items():
             if name in metrics and not metrics[name]:

@@ -1,0 +1,1 @@
+"""Running it: everything between a user and a finished study."""

@@ -1,0 +1,150 @@
+"""How fast is it here? Measurements to compare with each other, taken in turns within one run.
+
+Machines are noisy, so a figure alone says little: everything that is to be compared is compiled first and then run
+turn by turn, and each one's best time counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from tutelage.curriculum import curator as curation
+from tutelage.curriculum.curator import Buffer, Curator
+from tutelage.curriculum.curriculum import Curriculum
+from tutelage.curriculum.methods import Method
+from tutelage.curriculum.step import Parts, State
+from tutelage.learning import mesh
+from tutelage.types import Key
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of an iteration, and of the compilation before the first."""
+
+    compile: float
+    explore: float
+    exploit: float | None
+    """None for a method that never replays."""
+
+    def iteration(self, replay_rate: float) -> float:
+        """Seconds that an iteration takes on average."""
+        return self.explore if self.exploit is None else (1 - replay_rate) * self.explore + replay_rate * self.exploit
+
+
+def time_training(candidates: Mapping[str, tuple[Method, Parts]], repeats: int) -> Iterator[tuple[str, Timing]]:
+    """Time one iteration of each candidate, in turns; buffers are full, as they are for most of a training."""
+    key = jax.random.key(0)
+    programs: dict[str, list[Callable[[], float]]] = {}
+    compiled = {}
+    for name, (method, parts) in candidates.items():
+        curriculum = Curriculum(method, parts)
+        state = _fill(method, parts, curriculum.begin(key), key)
+        start = time.perf_counter()
+        turns = [_turn(curriculum.explore, state, key)]
+        if method.replays:
+            turns.append(_turn(curriculum.exploit, state, key))
+        for turn in turns:
+            turn()
+        compiled[name], programs[name] = time.perf_counter() - start, turns
+    seconds = _best(repeats, programs)
+    for name, best in seconds.items():
+        yield name, Timing(compiled[name] - sum(best), best[0], best[1] if len(best) > 1 else None)
+
+
+def product_peak(repeats: int = 10) -> float:
+    """FLOP/s of float32 matrix products of a good size on all devices."""
+    devices = mesh.make_mesh(len(jax.devices()))
+    share = PartitionSpec(mesh.AXIS)
+    product = jax.jit(
+        jax.shard_map(jnp.matmul, mesh=devices, in_specs=(share, PartitionSpec()), out_specs=share, check_vma=False)
+    )
+    rows, size = 2048 * devices.size, 1024
+    left, right = jnp.ones((rows, size)), jnp.ones((size, size))
+    turn = {"product": [lambda: _seconds(lambda: product(left, right))]}
+    _best(1, turn)
+    return 2 * rows * size * size / _best(repeats, turn)["product"][0]
+
+
+def student_flops(parts: Parts, features: int, hidden: int, inputs: int) -> float:
+    """Floating-point operations of a DR iteration for each environment step, counting matrix products only.
+
+    An LSTM student of the given sizes: acting is one forward pass, and each epoch one forward pass and two products of
+    the same size back, but for the input layer, whose input needs no gradient.
+    """
+    encoder, memory = 2.0 * inputs * features, 2.0 * (features + hidden) * 4 * hidden
+    return (encoder + memory) + parts.ppo.epochs * (2 * encoder + 3 * memory)
+
+
+def time_curator(curator: Curator, parts: Parts, repeats: int = 10) -> tuple[float, float]:
+    """Seconds that a full buffer needs to take in a batch of new levels, and to choose and rescore one."""
+    key = jax.random.key(0)
+    level = jax.eval_shape(parts.domain.design.sample, key)
+    buffer = jax.jit(partial(_filled, curator, parts))(curation.empty(curator, level), key)
+    levels = jax.vmap(parts.domain.design.sample)(jax.random.split(jax.random.fold_in(key, 1), parts.batch))
+    scores = jax.random.uniform(key, (parts.batch,))
+
+    @jax.jit
+    def take_in(buffer: Buffer) -> Buffer:
+        return curation.insert(curator, curation.tick(buffer), jax.vmap(curation.entry)(levels, scores, scores))
+
+    @jax.jit
+    def replay(buffer: Buffer) -> Buffer:
+        slots = curation.sample(curator, curation.tick(buffer), key, parts.batch)
+        buffer, best = curation.remember_best(buffer, slots, scores)
+        return curation.rescore(buffer, slots, best)
+
+    turns = {"curator": [lambda: _seconds(lambda: take_in(buffer)), lambda: _seconds(lambda: replay(buffer))]}
+    _best(1, turns)
+    insert, rescore = _best(repeats, turns)["curator"]
+    return insert, rescore
+
+
+def _best(repeats: int, programs: Mapping[str, list[Callable[[], float]]]) -> dict[str, list[float]]:
+    """Each program's best time of several, all programs taking turns."""
+    seconds: dict[str, list[list[float]]] = {name: [[] for _ in turns] for name, turns in programs.items()}
+    for _ in range(repeats):
+        for name, turns in programs.items():
+            for turn, times in zip(turns, seconds[name], strict=True):
+                times.append(turn())
+    return {name: [min(times) for times in each] for name, each in seconds.items()}
+
+
+def _turn(program: Callable[..., Any], state: State, key: Key) -> Callable[[], float]:
+    """Run a program that uses up its state, each time on a copy made before the clock starts."""
+
+    def run() -> float:
+        copy = jax.block_until_ready(jax.tree.map(jnp.copy, state))
+        return _seconds(lambda: program(copy, key))
+
+    return run
+
+
+def _seconds(f: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    jax.block_until_ready(f())
+    return time.perf_counter() - start
+
+
+def _fill(method: Method, parts: Parts, state: State, key: Key) -> State:
+    """The state with full buffers."""
+    if method.curator is None:
+        return state
+    fill = jax.vmap(partial(_filled, method.curator, parts), (0, None))
+    buffers = jax.jit(fill)(state.buffers, key)
+    return state._replace(buffers=jax.device_put(buffers, jax.tree.map(lambda x: x.sharding, state.buffers)))
+
+
+def _filled(curator: Curator, parts: Parts, buffer: Buffer, key: Key) -> Buffer:
+    """A buffer in which every slot is taken by a random level with a random score."""
+    levels = jax.vmap(parts.domain.design.sample)(jax.random.split(key, curator.capacity))
+    scores = jax.random.uniform(key, (curator.capacity,))
+    rows = jax.vmap(curation.entry)(levels, scores, scores)
+    return buffer._replace(entries=rows._replace(name=jnp.arange(curator.capacity)), size=jnp.int32(curator.capacity))
