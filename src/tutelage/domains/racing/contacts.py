@@ -37,25 +37,36 @@ def outlines(corners: jax.Array) -> jax.Array:
     return jnp.concatenate([jnp.stack(rows), corners[..., 0].T, corners[..., 1].T])
 
 
-def touching(outline: jax.Array, car: Car) -> jax.Array:
-    """bool[4, K]: whether each wheel touches each tile of `outlines` f32[32, K]."""
-    centre = car.position[1:, :, None]  # [4, 2, 1]
-    side = rotate(car.angle[1:], jnp.array([1.0, 0.0]))[..., None]
-    ahead = rotate(car.angle[1:], jnp.array([0.0, 1.0]))[..., None]
+def sides(car: Car) -> jax.Array:
+    """f32[4, 2]: unit vectors to the right of each wheel."""
+    return rotate(car.angle[1:], jnp.array([1.0, 0.0]))
+
+
+def touching(outline: jax.Array, centre: jax.Array, side: jax.Array) -> jax.Array:
+    """i32[K]: which wheels touch each tile of `outlines` f32[32, K]: bit w is wheel w.
+
+    Wheels are given by their `centre` f32[4, 2] and `sides` f32[4, 2]: no angles, and one number for an
+    answer, because XLA repeats what it fuses for every tile and every reader.
+    """
+    x0, y0, right_x, right_y = (part[:, None] for part in (*centre.T, *side.T))
     half_width, half_length = WHEEL_HALF
     apart = jnp.zeros((4, outline.shape[1]), bool)
     for k in range(len(_PAIRS)):
         x, y, low, high = outline[4 * k : 4 * k + 4]
-        middle = centre[:, 0] * x + centre[:, 1] * y
-        reach = half_width * jnp.abs(side[:, 0] * x + side[:, 1] * y) + half_length * jnp.abs(
-            ahead[:, 0] * x + ahead[:, 1] * y
-        )
+        middle = x0 * x + y0 * y
+        across, along = right_x * x + right_y * y, right_x * y - right_y * x
+        reach = half_width * jnp.abs(across) + half_length * jnp.abs(along)
         apart |= (middle + reach < low) | (middle - reach > high)
     xs, ys = outline[-8:-4], outline[-4:]
-    for axis, half in ((side, half_width), (ahead, half_length)):
-        offset = centre[:, 0] * axis[:, 0] + centre[:, 1] * axis[:, 1]
-        shadow = [x * axis[:, 0] + y * axis[:, 1] - offset for x, y in zip(xs, ys, strict=True)]
+    for a, b, half in ((right_x, right_y, half_width), (-right_y, right_x, half_length)):
+        offset = x0 * a + y0 * b
+        shadow = [x * a + y * b - offset for x, y in zip(xs, ys, strict=True)]
         low = jnp.minimum(jnp.minimum(shadow[0], shadow[1]), jnp.minimum(shadow[2], shadow[3]))
         high = jnp.maximum(jnp.maximum(shadow[0], shadow[1]), jnp.maximum(shadow[2], shadow[3]))
         apart |= (low > half + SKIN) | (high < -half - SKIN)
-    return ~apart
+    return (~apart * jnp.array([[1], [2], [4], [8]])).sum(0)
+
+
+def wheels_of(touched: jax.Array) -> jax.Array:
+    """bool[4]: the wheels that touch any tile, of the answer i32[K] of `touching`."""
+    return ((touched & jnp.array([[1], [2], [4], [8]])) > 0).any(1)

@@ -34,6 +34,7 @@ _COLOURS = np.array(
 LOWEST, HIGHEST = -199, 1199  # scores in the table
 _TEXT = (slice(3, 9), slice(0, 12))  # rows and columns of the strip that hold the score
 _CENTRE = (60, 750)
+_PAGE = 130  # of Gymnasium's columns that the score can reach
 _INK = dict.fromkeys("0123456789", (1, 3, 22, 34)) | {
     "1": (3, 5, 16, 35),
     "2": (1, 3, 21, 33),
@@ -90,13 +91,13 @@ def _score_table() -> np.ndarray:
     """u8[scores, 6, 12]: how bright the score makes each pixel, the lowest score first."""
     glyphs = {character: _glyph(character) for character in _INK}
     rows = _area_weights(ROWS, 100)[_TEXT[0]]
-    columns = _area_weights(COLUMNS, 1000)[_TEXT[1]]
+    columns = _area_weights(COLUMNS, 1000)[_TEXT[1], :_PAGE]
     table = [rows @ _written(f"{score:04d}", glyphs) @ columns.T for score in range(LOWEST, HIGHEST + 1)]
     return np.round(table).astype(np.uint8)
 
 
 def _written(text: str, glyphs: dict[str, np.ndarray]) -> np.ndarray:
-    """f64[100, 1000]: a text, centred as Gymnasium does, in its picture's pixels."""
+    """f64[100, 130]: a text, centred as Gymnasium does, in its picture's pixels."""
     offsets = [0.0]
     for before, after in pairwise(text):
         ones = (before, after).count("1")
@@ -104,7 +105,7 @@ def _written(text: str, glyphs: dict[str, np.ndarray]) -> np.ndarray:
         offsets.append(offsets[-1] + _ADVANCE.get(before, _DIGIT_ADVANCE) + kern)
     width = offsets[-1] + _DIGIT_ADVANCE - 1
     left, top = _CENTRE[0] - width / 2, _CENTRE[1] - _LINE // 2 - (_BOTTOM - 100)
-    page = np.zeros((100, 1000))
+    page = np.zeros((100, _PAGE))
     for character, offset in zip(text, offsets, strict=True):
         x, y, right, bottom = _INK[character]
         column = max(round(left + offset) + x, 0)

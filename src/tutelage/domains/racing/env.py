@@ -81,6 +81,7 @@ class _Drive(NamedTuple):
     """What changes from frame to frame within one action; K candidate tiles."""
 
     car: Car
+    side: jax.Array  # f32[4, 2] of the wheels; here, so that it is worked out once a frame
     on_road: jax.Array  # bool[4]
     visited: jax.Array  # bool[K]
     tiles: jax.Array  # i32[]
@@ -134,11 +135,11 @@ class RacingEnv(Env):
     def reset(self, key: Key, scene: Scene) -> tuple[State, jax.Array]:
         """Put the car at rest on the first tile. Like Gymnasium's, this takes a frame and visits tiles."""
         car = physics.place(scene.start, scene.heading)
-        touched = contacts.touching(scene.outline.T, car)
-        visited = touched.any(0)
+        touched = contacts.touching(scene.outline.T, car.position[1:], contacts.sides(car))
+        visited = touched > 0
         state = State(
             car=physics.settle(car),
-            on_road=touched.any(1),
+            on_road=contacts.wheels_of(touched),
             visited=visited,
             tiles=visited.sum(dtype=jnp.int32),
             frame=jnp.int32(0),
@@ -157,6 +158,7 @@ class RacingEnv(Env):
         outline = scene.outline[near].T
         drive = _Drive(
             car=state.car,
+            side=contacts.sides(state.car),
             on_road=state.on_road,
             visited=state.visited[near],
             # What the reset visited is paid with the first frame.
@@ -212,8 +214,8 @@ class RacingEnv(Env):
         self, scene: Scene, first: jax.Array, outline: jax.Array, drive: _Drive, action: jax.Array
     ) -> _Drive:
         """One frame: contacts are found before the car moves, and give grip in the next frame."""
-        touched = contacts.touching(outline, drive.car)
-        visited = drive.visited | touched.any(0)
+        touched = contacts.touching(outline, drive.car.position[1:], drive.side)
+        visited = drive.visited | (touched > 0)
         fresh = (visited & ~drive.visited).sum(dtype=jnp.int32)
         tiles = drive.tiles + fresh
         lap = (first & visited & ~drive.visited).any() & (tiles > LAP * scene.n)
@@ -231,7 +233,8 @@ class RacingEnv(Env):
             terminated |= outside
         return _Drive(
             car=car,
-            on_road=touched.any(1),
+            side=contacts.sides(car),
+            on_road=contacts.wheels_of(touched),
             visited=visited,
             tiles=tiles,
             frame=frame,

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap, sequential_vmap
+from jax.flatten_util import ravel_pytree
 
 from tutelage.domains.racing import dashboard, texture
 from tutelage.domains.racing.physics import DT, HULL, WHEEL_HALF, Car, origin, rotate
@@ -69,10 +70,25 @@ def draw(
     shade = jnp.where(visited, 0.0, jnp.resize(jnp.asarray(SHADES), visited.shape))
     camera, wheels = _materialise((_camera(canvas, car, zoom), _wheels(car)))
     road = _draw_road(canvas, field, picture, camera, shade)
-    road = road.at[_PATCH].set(_draw_car(road[_PATCH], wheels, frame, zoom))
-    whole = jnp.concatenate([road, dashboard.strip(car, score)])
-    # Gymnasium's averaging rounds down twice, and loses one level each time.
-    return jnp.maximum(jnp.ceil(whole - 0.3) - 2, 0).astype(jnp.uint8)
+    patch = _draw_car(_colours(road[_PATCH]) / 4, wheels, frame, zoom)
+    strip = dashboard.strip(car, score)
+    whole = jnp.concatenate([_rounded(_colours(road)), _rounded(_quarters(strip))])
+    return whole.at[_PATCH].set(_rounded(_quarters(patch)))
+
+
+def _quarters(colour: jax.Array) -> jax.Array:
+    """i32[...]: colours in quarters of a level."""
+    return (4 * colour + 0.5).astype(jnp.int32)
+
+
+def _colours(packed: jax.Array) -> jax.Array:
+    """i32[..., 3]: red, green and blue out of one number each, in quarters of a level."""
+    return packed[..., None] >> np.array([0, 10, 20], np.int32) & 1023
+
+
+def _rounded(quarters: jax.Array) -> jax.Array:
+    """u8[...]: levels as Gymnasium's averaging leaves them: it rounds down twice, and loses one each time."""
+    return jnp.maximum((quarters + 2 >> 2) - 2, 0).astype(jnp.uint8)
 
 
 class _Camera(NamedTuple):
@@ -114,7 +130,11 @@ def _camera(canvas: Canvas, car: Car, zoom: jax.Array) -> _Camera:
 def _draw_road(
     canvas: Canvas, field: float, picture: jax.Array, camera: _Camera, shade: jax.Array
 ) -> jax.Array:
-    """f32[84, 96, 3]: field, grass, road and kerbs; `shade` f32[L] is what each tile adds to grey."""
+    """i32[84, 96]: field, grass, road and kerbs, three colours in ten bits each, in quarters of a level.
+
+    Packed, because XLA would otherwise work out everything again for each colour. `shade` f32[L] is what each
+    tile adds to grey.
+    """
     right = jnp.asarray(PIXEL[0] * (np.arange(SIDE) + 0.5) - EYE[0], jnp.float32)
     ahead = jnp.asarray(HEIGHT - PIXEL[1] * (np.arange(ROWS) + 0.5) - EYE[1], jnp.float32)[:, None]
     x = camera.x + camera.cos * right - camera.sin * ahead
@@ -145,16 +165,14 @@ def _draw_road(
     tarmac = (GREY + shade) * road + 255 * white
     blue = GREY * bare + tarmac
     green = (FIELD + (GRASS - FIELD) * grass) * bare + tarmac
-    # Three values in one, in quarters of a level: XLA would otherwise do all of the above for each of them.
-    quarters = [(4 * colour + 0.5).astype(jnp.int32) for colour in (blue + 255 * red, green, blue)]
-    packed = _materialise(quarters[0] | quarters[1] << 10 | quarters[2] << 20)
-    return (packed[..., None] >> np.array([0, 10, 20], np.int32) & 1023) * jnp.float32(0.25)
+    parts = [_quarters(colour) for colour in (blue + 255 * red, green, blue)]
+    return _materialise(parts[0] | parts[1] << 10 | parts[2] << 20)
 
 
 def _look_up(
     picture: jax.Array, index: jax.Array, nearest: jax.Array, shade: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """u32[4, H, W] texels at and around `index` i32[H, W], and the shade f32[H, W] of the tile at `nearest`.
+) -> tuple[list[jax.Array], jax.Array]:
+    """Four u32[H, W], texels at and around `index` i32[H, W], and f32[H, W], the shade of the `nearest`.
 
     Views are served one after the other, each with a picture out of the whole batch: batched gathers would be
     fused into all that reads them, and a loop over pictures would copy each.
@@ -164,15 +182,15 @@ def _look_up(
     @custom_vmap
     def look_up_all(
         pictures: jax.Array, which: jax.Array, index: jax.Array, nearest: jax.Array, shade: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
+    ) -> tuple[list[jax.Array], jax.Array]:
         texels, size = pictures.reshape(-1), pictures[0].size
 
-        def look_up(_: None, view: tuple[jax.Array, ...]) -> tuple[None, tuple[jax.Array, jax.Array]]:
+        def look_up(_: None, view: tuple[jax.Array, ...]) -> tuple[None, tuple[list[jax.Array], jax.Array]]:
             which, index, nearest, shade = view
             start = which * size
             taps = [_take(texels, start + index + offset) for offset in (0, 1, side, side + 1)]
             tile = texture.unpack(_take(texels, start + nearest)).tile
-            return None, (jnp.stack(taps), _take(shade, tile.astype(jnp.int32)))
+            return None, (taps, _take(shade, tile.astype(jnp.int32)))
 
         return jax.lax.scan(look_up, None, (which, index, nearest, shade))[1]
 
@@ -189,17 +207,17 @@ def _look_up(
             each[0] += pictures.shape[1] * jnp.arange(size)[:, None]
             pictures = pictures.reshape(-1, *pictures.shape[2:])
         found = look_up_all(pictures, *(value.reshape(-1, *value.shape[2:]) for value in each))
-        return jax.tree.map(lambda value: value.reshape(size, -1, *value.shape[1:]), found), (True, True)
+        found = jax.tree.map(lambda value: value.reshape(size, -1, *value.shape[1:]), found)
+        return found, jax.tree.map(lambda _: True, found)
 
     alone = [value[None] for value in (picture, jnp.int32(0), index, nearest, shade)]
-    taps, shade = look_up_all(*alone)
-    return taps[0], shade[0]
+    return jax.tree.map(lambda value: value[0], look_up_all(*alone))
 
 
-@sequential_vmap
 def _materialise(tree: Any) -> Any:
     """The same, but out of the reach of fusion: a loop over the batch, whose results must be in memory."""
-    return tree
+    flat, restore = ravel_pytree(tree)
+    return restore(sequential_vmap(lambda value: value)(flat))
 
 
 def _take(values: jax.Array, index: jax.Array) -> jax.Array:

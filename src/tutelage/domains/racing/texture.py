@@ -42,7 +42,7 @@ class Canvas:
     """The size of a texture: a square from −extent to extent."""
 
     extent: float = 192.0  # metres; random Bézier tracks reach 190
-    texel: float = 1 / 3  # metres; blurs as much as the area that Gymnasium averages into a pixel
+    texel: float = 0.4  # metres; blurs about as much as the area that Gymnasium averages into a pixel
     window: float = 20.0  # metres; no tile with its kerb is wider or higher
 
     @property
