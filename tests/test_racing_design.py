@@ -54,7 +54,7 @@ def test_the_editor_masks_what_it_has_chosen():
         cell = int(np.flatnonzero(obs.mask)[step * 5])
         cells.append(cell)
         noises.append(np.asarray(obs.noise))
-        state, out = editor.step(jax.random.key(step), (), state, jnp.int32(cell))
+        state, out = editor.step(jax.random.key(1 + step), (), state, jnp.int32(cell))
         obs = out.obs
         assert int(obs.time) == step + 1
         assert int(obs.sketch.sum()) == step + 1
@@ -154,9 +154,9 @@ def test_a_circuit_can_be_driven():
     state, obs = jax.jit(env.reset)(KEY, scene)
     assert obs.shape == (96, 96, 3)
     step = jax.jit(env.step)
-    for _ in range(8):
+    for _ in range(4):
         state, out = step(KEY, scene, state, jnp.array([0.0, 0.5, 0.0]))
-    assert int(state.tiles) > 20
+    assert int(state.tiles) > 10
     assert state.on_road.any()
     road = np.asarray(out.obs[:84]).astype(int)
     assert (np.ptp(road, axis=-1) < 8).mean() > 0.1  # grey is in sight
@@ -197,4 +197,6 @@ def test_original_tracks_from_keys():
     assert np.abs(lines.points).max() + track.HALF_WIDTH + track.BORDER < 256
     for i in range(16):
         line = jax.tree.map(lambda leaf, i=i: leaf[i], lines)
-        assert float(track.steps(line).max()) < 2 * original.STEP  # closed
+        assert (
+            float(track.steps(line).max()) < 2.1 * original.STEP
+        )  # Gymnasium leaves a point out where ends meet
