@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -76,7 +76,7 @@ class Step(NamedTuple):
     """What one environment step gives back, beside the next state."""
 
     obs: Obs
-    """The observation after the step, also when the episode has ended: it is the last of its episode, never a reset's."""
+    """The observation after the step, also when the episode has ended: its last, never the next one's first."""
     reward: jax.Array  # f32[]
     terminated: jax.Array  # bool[]: the task is over; nothing more can be earned
     truncated: jax.Array  # bool[]: a limit of time cut the episode short
@@ -166,10 +166,11 @@ class Design(Protocol):
         return jax.tree.unflatten(tree, leaves)
 
 
-class TestLevel(NamedTuple):
+@dataclass(frozen=True)
+class TestLevel:
     """One entry of a zero-shot benchmark: a fixed level, or a family from which every episode draws anew."""
 
-    __test__ = False  # pytest should not take it for a test
+    __test__: ClassVar[bool] = False  # pytest should not take it for a test
 
     name: str
     env: Env

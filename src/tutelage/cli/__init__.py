@@ -13,15 +13,21 @@ from typing import Annotated
 import tyro
 from tyro.conf import OmitArgPrefixes, subcommand
 
+from tutelage.cli.bench import Bench
+from tutelage.cli.game import Game
 from tutelage.cli.levels import Levels
 from tutelage.types import InputError
 
-Verb = Annotated[Levels, subcommand("levels")]
+Verb = (
+    Annotated[Levels, subcommand("levels")]
+    | Annotated[Bench, subcommand("bench")]
+    | Annotated[Game, subcommand("game")]
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb. Bad input ends with one sentence on standard error and exit code 2."""
-    verb: Levels = tyro.cli(OmitArgPrefixes[Verb], args=arguments, prog="tutelage", description=__doc__)
+    verb: Verb = tyro.cli(Verb, config=(OmitArgPrefixes,), args=arguments, prog="tutelage", description=__doc__)
     try:
         verb.run()
     except InputError as error:

@@ -1,1 +1,35 @@
-"""Partially observable mazes by MiniGrid's rules."""
+"""Partially observable mazes by MiniGrid's rules (paper, section 5.1)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tutelage.domains.maze.design import MazeDesign
+from tutelage.domains.maze.env import MazeEnv
+from tutelage.domains.maze.level import Level
+from tutelage.domains.maze.oracle import optimal_return
+from tutelage.domains.maze.suite import paper_suite, suite
+from tutelage.types import Domain
+
+__all__ = ["Level", "MazeDesign", "MazeEnv", "domain"]
+
+
+def domain(
+    size: int = 15,
+    blocks: int = 25,
+    view: int = 7,
+    see_through: bool = True,
+    max_steps: int = 250,
+    reward: Literal["paper", "minigrid"] = "paper",
+    vary_blocks: bool = False,
+) -> Domain:
+    """Mazes as the paper sets them, unless told otherwise."""
+    env = MazeEnv(view, see_through, max_steps, reward)
+    return Domain(
+        name="maze",
+        env=env,
+        design=MazeDesign(size, blocks, vary_blocks),
+        suites={"paper": paper_suite(env), "maze": suite(env)},
+        optimal_return=lambda level: optimal_return(level, env),
+        solved_above=0.0,
+    )

@@ -1,0 +1,215 @@
+"""`tutelage game`: the theory at work on the paper's example or on a matrix of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from tyro.conf import CascadeSubcommandArgs, Positional, configure, subcommand
+
+from tutelage import games
+from tutelage.games.dual import check_p
+from tutelage.games.matrix import Matrix, Strategy
+from tutelage.types import InputError
+
+_SHARES = [step / 40 for step in range(41)]
+"""The values of p for which regret_by_p.png shows an equilibrium."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """The paper's table for Corollary 1: two levels ask for opposite policies, many for a safe one."""
+
+    B: float = 1.0
+    """The greatest payoff."""
+    n: int = 20
+    """Levels are θ_0 … θ_n."""
+    epsilon: float | None = None
+    """What the safe policy π_2 earns above pB/2. Without it, enough for the student to prefer π_2."""
+
+    title = "the paper's example"
+
+    def _epsilon(self, p: float) -> float:
+        return games.telling_epsilon(self.B, p, self.n) if self.epsilon is None else self.epsilon
+
+    def payoffs(self, p: float) -> Matrix:
+        """The table."""
+        return games.example_payoffs(self.B, p, self._epsilon(p), self.n)
+
+    def remarks(self, p: float) -> list[str]:
+        """Whether the profile that the paper gives is an equilibrium."""
+        game, profile = games.plr_game(self.payoffs(p), p), games.example_profile(self.n)
+        least = games.least_epsilon(self.B, p, self.n)
+        verdict = "is" if game.is_equilibrium(profile) else "is not"
+        return [
+            f"The paper's profile {verdict} an equilibrium of PLR's dual curriculum game",
+            "  student 1 π_2; curator 0.5 θ_0 + 0.5 θ_1; generator uniform",
+            f"  The student gains {game.gaps(profile).student:.4g} by deviating.",
+            f"  ε = {self._epsilon(p):.4g}, and an equilibrium needs ε ≥ (1−p)B/N = {least:.4g}.",
+            "",
+        ]
+
+    def sweep(self, payoffs: Matrix, shares: Sequence[float]) -> list[games.WorstCase]:
+        """Worst-case regret for each p, whose own table takes the place of `payoffs`."""
+        return games.example_sweep(self.B, self.n, shares)
+
+
+@dataclass(frozen=True)
+class MatrixFile:
+    """Payoffs of your own: a CSV file with a line for each policy and a column for each level."""
+
+    file: Positional[Path]
+    """Numbers separated by commas; lines that begin with # are skipped."""
+
+    @property
+    def title(self) -> str:
+        """For figures."""
+        return self.file.name
+
+    def payoffs(self, p: float) -> Matrix:
+        """The matrix; p has no part in it."""
+        return games.read_payoffs(self.file)
+
+    def remarks(self, p: float) -> list[str]:
+        """Nothing is known of a user's matrix beforehand."""
+        return []
+
+    def sweep(self, payoffs: Matrix, shares: Sequence[float]) -> list[games.WorstCase]:
+        """Worst-case regret for each p."""
+        return games.sweep(payoffs, shares)
+
+
+@configure(CascadeSubcommandArgs)  # `game example --p 0.5` reads better than `game --p 0.5 example`
+@dataclass(frozen=True)
+class Game:
+    """See Theorem 1 and its corollaries at work on a payoff matrix, and the six methods learning on it."""
+
+    base: Annotated[Example, subcommand("example")] | Annotated[MatrixFile, subcommand("matrix")]
+    """The base game."""
+    p: float = 0.5
+    """The share of levels that the first teacher, the curator, chooses: the replay rate."""
+    iterations: int = 5000
+    """How long the methods learn."""
+    runs: int = 16
+    """How many independent runs of each method."""
+    seed: int = 0
+    """Seed of the runs."""
+    out: Path | None = None
+    """A directory for the figures regret_by_p.png and regret_over_time.png; without it none are drawn."""
+
+    def run(self) -> None:
+        """Print the theory's quantities beside its bounds, and draw the figures if asked to."""
+        check_p(self.p)
+        if self.seed < 0:
+            raise InputError(f"A seed is a whole number from 0 upwards, not {self.seed}.")
+        payoffs = self.base.payoffs(self.p)
+        curves = {
+            name: games.worst_case_over_time(
+                payoffs, method, self.p, self.iterations, self.runs, np.random.default_rng(self.seed)
+            )
+            for name, method in games.METHODS.items()
+        }
+        report = (
+            _base_game(payoffs),
+            self.base.remarks(self.p),
+            _theory(payoffs, self.p),
+            _outcome(payoffs, curves),
+        )
+        print("\n".join(chain.from_iterable(report)))
+        if self.out is not None:
+            self._draw(self.out, payoffs, curves)
+
+    def _draw(self, out: Path, payoffs: Matrix, curves: dict[str, Matrix]) -> None:
+        from tutelage.games import figures  # matplotlib takes a while to import, and most calls draw nothing
+
+        drawings = {
+            "regret_by_p.png": figures.draw_sweep(
+                _SHARES, self.base.sweep(payoffs, _SHARES), f"What random levels cost PLR: {self.base.title}"
+            ),
+            "regret_over_time.png": figures.draw_dynamics(
+                curves,
+                games.minimax_regret(payoffs).value,
+                f"Six methods learn {self.base.title}, p = {self.p:g}",
+            ),
+        }
+        for name, figure in drawings.items():
+            try:
+                figures.save(figure, out / name)
+            except OSError as error:
+                raise InputError(
+                    f"{out / name} cannot be written ({error}); give --out a directory you may write to."
+                ) from None
+        print("\nFigures: " + ", ".join(str(out / name) for name in drawings))
+
+
+def _base_game(payoffs: Matrix) -> list[str]:
+    student, teacher, optimum = games.minimax_regret(payoffs)
+    policies, levels = payoffs.shape
+    lines = [f"Base game: {policies} policies × {levels} levels"]
+    # Equal neighbours share a column, so that the example fits on a screen whatever its n.
+    groups = [list(group) for _, group in groupby(range(levels), key=lambda level: payoffs[:, level].tobytes())]
+    if len(groups) <= 10 and policies <= 20:
+        names = [f"θ_{group[0]}" + (f"…{group[-1]}" if len(group) > 1 else "") for group in groups]
+        rows = ([f"π_{i}", *(f"{row[group[0]]:.4g}" for group in groups)] for i, row in enumerate(payoffs))
+        lines += _table(["", *names], rows)
+    return [
+        *lines,
+        f"Minimax regret R* = {optimum:.4f}",
+        f"  student {_mixture('π', student)}; teacher {_mixture('θ', teacher)}",
+        "",
+    ]
+
+
+def _theory(payoffs: Matrix, p: float) -> list[str]:
+    game, profile = games.plr_game(payoffs, p), games.plr_equilibrium(payoffs, p)
+    worst, optimum, bound = games.corollary_1(payoffs, p, profile.student)
+    student, teacher, _ = games.minimax_regret(payoffs)
+    robust_gap = max(games.robust_game(payoffs, p).gaps(games.Profile(student, teacher, teacher)))
+    approximations = games.theorem_1(game, profile)
+    return [
+        f"PLR's equilibrium with a uniform generator, p = {p:g} (largest gap {max(game.gaps(profile)):.1g})",
+        f"  student {_mixture('π', profile.student)}; curator {_mixture('θ', profile.first)}",
+        "",
+        f"Theorem 1, B = {game.difference:.4g}: how far this is from an equilibrium of the base game",
+        *_table(
+            ["teacher", "gap", "bound"],
+            ([teacher, f"{gap:.4f}", f"{bound:.4f}"] for teacher, gap, bound in approximations),
+        ),
+        "",
+        "Corollary 1: the student's worst-case regret at this equilibrium",
+        f"  {worst:.4f} ≤ R* + 2(B⁺−B⁻)(1−p) = {bound:.4f}; above R* by {worst - optimum:.4f}",
+        "Corollary 2: the same where both teachers maximise regret",
+        f"  {games.worst_case_regret(payoffs, student):.4f} = R* (largest gap {robust_gap:.1g})",
+        "",
+    ]
+
+
+def _outcome(payoffs: Matrix, curves: dict[str, Matrix]) -> list[str]:
+    optimum = games.minimax_regret(payoffs).value
+    runs, iterations = next(iter(curves.values())).shape
+    regrets = {name: curve[:, -1].mean() for name, curve in curves.items()}
+    return [
+        f"Worst-case regret of the average student after {iterations} iterations, mean of {runs} runs",
+        *_table(
+            ["method", "regret", "above R*"],
+            ([name, f"{regret:.4f}", f"{regret - optimum:.4f}"] for name, regret in regrets.items()),
+        ),
+    ]
+
+
+def _mixture(symbol: str, strategy: Strategy, terms: int = 6) -> str:
+    """The likeliest actions of a mixed strategy, as 0.5 π_0 + 0.5 π_1."""
+    likeliest = [i for i in np.argsort(-strategy, kind="stable") if strategy[i] > 1e-9]
+    shown = " + ".join(f"{strategy[i]:.4g} {symbol}_{i}" for i in sorted(likeliest[:terms]))
+    return shown + (f" + {len(likeliest) - terms} more" if len(likeliest) > terms else "")
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table, its first column to the left and the others to the right."""
+    lines = [header, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(["", first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]) for first, *rest in lines]

@@ -1,0 +1,69 @@
+"""A method ready to run: compiled for a mesh of devices, an iteration at a time.
+
+curriculum = Curriculum(PLR_PERP, Parts(maze.domain(), grid_student()))
+state = curriculum.begin(jax.random.key(0))
+for i in range(1000):
+    state, metrics = curriculum.iterate(state, jax.random.fold_in(key, i))
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from tutelage.curriculum.methods import Method
+from tutelage.curriculum.step import Parts, State, begin, decide, step
+from tutelage.learning import mesh
+from tutelage.learning.ppo import Metrics
+from tutelage.types import InputError, Key
+
+_FINITE = {"student": "finite", "antagonist": "antagonist/finite", "generator": "generator/finite"}
+"""Who may fail to learn, and the metric that says so."""
+
+
+class NotFiniteError(ArithmeticError):
+    """A loss or a gradient was infinite or not a number."""
+
+
+class Curriculum:
+    """A method and its parts, compiled."""
+
+    def __init__(self, method: Method, parts: Parts, devices: int | None = None) -> None:
+        """Prepare to run on as many devices as share the levels evenly, at most `devices`."""
+        if parts.batch < 1 or parts.length < 1:
+            raise InputError(f"batch and length are at least 1; got {parts.batch} and {parts.length}.")
+        self.method, self.parts = method, parts
+        self.mesh = mesh.make_mesh(parts.batch, devices)
+        self._begin = jax.jit(partial(begin, method, parts))
+        self._decide = jax.jit(partial(decide, method))
+        self._steps = {
+            replay: jax.jit(
+                mesh.on_devices(lambda state, key, replay=replay: step(method, parts, state, key, replay), self.mesh),
+                donate_argnums=0,
+            )
+            for replay in (False, True)
+        }
+
+    def begin(self, key: Key) -> State:
+        """The state before the first iteration, the same on every device."""
+        everywhere = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
+        return jax.device_put(self._begin(key), everywhere)
+
+    def iterate(self, state: State, key: Key) -> tuple[State, Metrics]:
+        """One iteration. The state given is used up; a run is the same whenever its keys are.
+
+        Raises:
+            NotFiniteError: if the update met an infinite number. The students in `state` are then as they were.
+        """
+        replay = self.method.replays and bool(self._decide(state, key))
+        state, metrics = self._steps[replay](state, key)
+        metrics |= {"replay": jnp.float32(replay)}
+        for who, name in _FINITE.items():
+            if name in metrics and not metrics[name]:
+                raise NotFiniteError(
+                    f"The {who}'s loss or gradient is not finite, so it was not applied. A lower learning rate, a "
+                    "lower max_gradient_norm or rewards of a smaller scale usually help."
+                )
+        return state, metrics

@@ -1,0 +1,330 @@
+"""One iteration of a dual curriculum: Algorithms 1 (PLR⊥) and 3 (REPAIRED), and with them the whole family.
+
+    explore:  levels ← generator; students play them; generator learns from their utility;
+              students learn only if `train_on_new`; curator scores the levels and takes them in
+    exploit:  levels ← each student's own buffer; students play and learn; curator rescores;
+              if `edits`: the levels' edited children are played and offered to the curator
+
+    levels[S, B] ─▶ scan T × (policy, env) ─▶ Rollout[S, T, B] ─▶ GAE ─┬▶ PPO ─▶ students
+         ▲                                                             ├▶ score[S, B] ─▶ buffers
+         └── generator.propose | curator.sample                        └▶ utility[B] ─▶ generator
+
+Students, their buffers and their rollouts carry a leading axis S. What a method does not do is never traced. The step
+runs once on every device of a mesh; each has B / devices levels of its own, all else is the same on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from tutelage.curriculum import curator as curation
+from tutelage.curriculum import utilities
+from tutelage.curriculum.curator import Buffer, Entries
+from tutelage.curriculum.generators import Generator, teacher, uniform
+from tutelage.curriculum.methods import Method
+from tutelage.curriculum.scores import Evidence
+from tutelage.learning import mesh, returns
+from tutelage.learning import ppo as learning
+from tutelage.learning.network import Network
+from tutelage.learning.ppo import PPO, Estimate, Learner, Metrics
+from tutelage.learning.returns import Episodes
+from tutelage.learning.rollout import Rollout, play
+from tutelage.types import Domain, InputError, Key, Level
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a method is put together from."""
+
+    domain: Domain
+    student: Network
+    ppo: PPO = PPO()
+    teacher: Network | None = None
+    """Needed by methods whose generator is a teacher."""
+    teacher_ppo: PPO = PPO()
+    batch: int = 32
+    """B: levels played side by side."""
+    length: int = 256
+    """T: steps of a rollout."""
+
+
+class State(NamedTuple):
+    """All that an iteration hands to the next: with the iteration's number, a checkpoint."""
+
+    students: Learner  # leaves [S, ...]
+    generator: Any
+    buffers: Any  # a Buffer with leaves [S, ...]; the empty tuple without a curator
+
+
+class _Visit(NamedTuple):
+    """Students on levels; leaves [S, ...], and after that [T, B, ...] or [B, ...] with B this device's own levels."""
+
+    rollout: Rollout
+    estimate: Estimate
+    episodes: Episodes
+    unit: jax.Array  # f32[S]: rewards are learned in units of this
+
+
+def begin(method: Method, parts: Parts, key: Key) -> State:
+    """The state before the first iteration."""
+    student_key, generator_key = jax.random.split(key)
+    domain = parts.domain
+    level = jax.eval_shape(domain.design.sample, key)
+    obs = jax.eval_shape(lambda level: domain.env.reset(key, domain.env.load(level))[1], level)
+    example = jax.tree.map(lambda x: jnp.zeros((1, 1, *x.shape), x.dtype), obs)
+    keys = _student_keys(method, student_key)
+    buffer = () if method.curator is None else curation.empty(method.curator, level)
+    return State(
+        students=jax.vmap(lambda key: learning.begin(parts.ppo, parts.student, key, example))(keys),
+        generator=generator_of(method, parts).init(generator_key),
+        buffers=jax.tree.map(lambda x: jnp.stack([x] * method.students), buffer),
+    )
+
+
+def generator_of(method: Method, parts: Parts) -> Generator:
+    """The generator that a method asks for."""
+    if method.generator == "uniform":
+        return uniform(parts.domain.design, method.queue)
+    if parts.teacher is None:
+        raise InputError("This method's generator is a teacher: give Parts a network for it.")
+    return teacher(parts.domain.design, parts.teacher, parts.teacher_ppo)
+
+
+def decide(method: Method, state: State, key: Key) -> jax.Array:
+    """bool[]: whether this iteration replays. One decision for the whole batch and all students."""
+    if method.curator is None:
+        return jnp.zeros((), bool)
+    coin = jax.random.uniform(_keys(key).decision) < method.curator.replay_rate
+    return coin & jax.vmap(partial(curation.ready, method.curator))(state.buffers).all()
+
+
+def step(method: Method, parts: Parts, state: State, key: Key, replay: bool) -> tuple[State, Metrics]:
+    """One iteration, inside `mesh.on_devices`.
+
+    Args:
+        method: the method.
+        parts: what it is made of.
+        state: what the iteration before left.
+        key: this iteration's own; the same for the decision.
+        replay: what `decide` said, as a static choice: two programs are compiled, each without the other's work.
+
+    Returns:
+        The next state, and scalars that say how it went.
+    """
+    if method.curator is not None:
+        state = state._replace(buffers=jax.vmap(curation.tick)(state.buffers))
+    return (_exploit if replay else _explore)(method, parts, state, _keys(key))
+
+
+class _Keys(NamedTuple):
+    """An iteration's keys, one for each thing that is random in it."""
+
+    decision: Key
+    levels: Key
+    play: Key
+    students: Key
+    generator: Key
+    edits: Key
+    children: Key
+
+
+def _keys(key: Key) -> _Keys:
+    return _Keys(*jax.random.split(key, len(_Keys._fields)))
+
+
+def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
+    generator = generator_of(method, parts)
+    queues, trace = generator.propose(state.generator, mesh.own(jax.random.split(keys.levels, parts.batch)))
+    queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (method.students, *x.shape)), queues)  # one for all
+    levels = jax.tree.map(lambda x: x[:, :, 0], queues)
+    students, visit = _visit(method, parts, state.students, queues, keys.play, learns=method.train_on_new)
+    metrics = _measure(parts, levels, visit, "new")
+
+    generator_state, buffers = state.generator, state.buffers
+    if method.utility is not None:
+        utility = jax.vmap(method.utility, 1)(visit.episodes)
+        generator_state, learned = generator.learn(generator_state, trace, utility, keys.generator)
+        metrics |= {"generator/utility": mesh.mean(utility.mean())} | _named("generator", learned)
+    if method.curator is not None:
+        regret = jax.vmap(utilities.regret, 1)(visit.episodes) if method.students == 2 else None
+        buffers = _take_in(method, parts, buffers, visit, levels, regret=regret)
+    if method.train_on_new:
+        students, learned = _train(method, parts, students, visit, keys.students)
+        metrics |= learned
+    return State(students, generator_state, buffers), metrics | _buffered(method, buffers)
+
+
+def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
+    assert method.curator is not None
+    choose = partial(curation.sample, method.curator, count=parts.batch)
+    slots = jax.vmap(choose)(state.buffers, _student_keys(method, keys.levels))  # [S, B]
+    replayed = jax.vmap(lambda buffer, slots: jax.tree.map(lambda x: x[slots], buffer.entries))(state.buffers, slots)
+    levels = jax.vmap(mesh.own)(replayed.level)
+    students, visit = _visit(method, parts, state.students, _queues(levels), keys.play, learns=True)
+    metrics = _measure(parts, levels, visit, "replayed")
+
+    returns_whole = jax.vmap(mesh.whole)(visit.episodes.best_return)
+    buffers, best = jax.vmap(curation.remember_best)(state.buffers, slots, returns_whole)
+    scores = _scores(method, parts, visit, levels, jax.vmap(mesh.own)(best))
+    buffers = jax.vmap(curation.rescore)(buffers, slots, jax.vmap(mesh.whole)(scores))
+    metrics |= {"replayed/score": mesh.mean(scores[0].mean())}
+
+    students, learned = _train(method, parts, students, visit, keys.students)
+    if method.edits:
+        children = _edited(method, parts, levels, keys.edits)
+        _, visit = _visit(method, parts, students, _queues(children), keys.children, learns=False)
+        metrics |= _measure(parts, children, visit, "edited")
+        buffers = _take_in(method, parts, buffers, visit, children, parents=replayed)
+    return State(students, state.generator, buffers), metrics | learned | _buffered(method, buffers)
+
+
+def _queues(levels: Level) -> Level:
+    """Levels [S, B, ...] as queues [S, B, 1, ...], each repeated until the rollout ends."""
+    return jax.tree.map(lambda x: x[:, :, None], levels)
+
+
+def _visit(
+    method: Method, parts: Parts, students: Learner, queues: Level, key: Key, *, learns: bool
+) -> tuple[Learner, _Visit]:
+    """Let every student play its queues [S, B, N, ...]; those who will learn from it take note of the rewards."""
+    env, ppo = parts.domain.env, parts.ppo
+    solved_above = jnp.inf if parts.domain.solved_above is None else parts.domain.solved_above
+
+    def one(learner: Learner, queues: Level, key: Key) -> tuple[Learner, _Visit]:
+        keys = mesh.own(jax.random.split(key, parts.batch))
+        weights = parts.student.pack(learner.params)
+        rollout, _ = play(env, parts.student, weights, keys, queues, parts.length, limits=not ppo.limits_end)
+        if learns:
+            learner = learning.notice(ppo, learner, rollout)
+        estimate = learning.estimate(ppo, learner, rollout)
+        episodes = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
+        unit = learner.spread.deviation if ppo.scale_returns else jnp.ones(())
+        return learner, _Visit(rollout, estimate, episodes, unit)
+
+    return _each(one)(students, queues, _student_keys(method, key))
+
+
+def _train(method: Method, parts: Parts, students: Learner, visit: _Visit, key: Key) -> tuple[Learner, Metrics]:
+    update = partial(learning.update, parts.ppo, parts.student)
+    students, metrics = _each(update)(students, visit.rollout, visit.estimate, _student_keys(method, key))
+    return students, _per_student(metrics)
+
+
+def _edited(method: Method, parts: Parts, levels: Level, key: Key) -> Level:
+    """ACCEL's children of levels [S, B, ...]."""
+
+    def edit(level: Level, key: Key) -> Level:
+        def once(level: Level, key: Key) -> tuple[Level, None]:
+            return parts.domain.design.mutate(key, level), None
+
+        return lax.scan(once, level, jax.random.split(key, method.edits))[0]
+
+    keys = jax.vmap(lambda key: mesh.own(jax.random.split(key, parts.batch)))(_student_keys(method, key))
+    return jax.vmap(jax.vmap(edit))(levels, keys)
+
+
+def _scores(
+    method: Method, parts: Parts, visit: _Visit, levels: Level, best: jax.Array, regret: jax.Array | None = None
+) -> jax.Array:
+    """f32[S, B]: what each student's curator thinks of the levels [S, B, ...] that the student just played."""
+    assert method.curator is not None
+    score, oracle = method.curator.score, parts.domain.optimal_return
+    unknown = jnp.full(best.shape, jnp.nan)
+
+    def in_rewards(x: jax.Array) -> jax.Array:
+        """[S, T, B] as [S, B, T], in units of reward."""
+        return jnp.swapaxes(x * visit.unit[:, None, None], 1, 2)
+
+    evidence = Evidence(
+        first=jnp.swapaxes(visit.rollout.first, 1, 2),
+        value=in_rewards(visit.rollout.value),
+        advantage=in_rewards(visit.estimate.advantage),
+        episodes=visit.episodes,
+        best_return=best,
+        regret=unknown if regret is None else jnp.broadcast_to(regret, best.shape),
+        optimal_return=unknown if oracle is None else jax.vmap(jax.vmap(oracle))(levels),
+    )
+    return jax.vmap(jax.vmap(score))(evidence)
+
+
+def _take_in(
+    method: Method,
+    parts: Parts,
+    buffers: Buffer,
+    visit: _Visit,
+    levels: Level,
+    *,
+    regret: jax.Array | None = None,
+    parents: Entries | None = None,
+) -> Buffer:
+    """Score levels [S, B, ...] that the students just played, and offer them to each student's curator."""
+    assert method.curator is not None
+    slots = jax.vmap(jax.vmap(curation.find, (None, 0)))(buffers, levels)
+    known = jax.vmap(jax.vmap(curation.best_known, (None, 0)))(buffers, slots)
+    best = jnp.maximum(known, visit.episodes.best_return)
+    scores = _scores(method, parts, visit, levels, best, regret)
+    lineage = () if parents is None else (parents.generation + 1, parents.name)
+    arriving = jax.vmap(jax.vmap(curation.entry))(*jax.vmap(mesh.whole)((levels, scores, best)), *lineage)
+    return jax.vmap(partial(curation.insert, method.curator))(buffers, arriving)
+
+
+def _measure(parts: Parts, levels: Level, visit: _Visit, kind: str) -> Metrics:
+    """What levels [S, B, ...] of a kind are like, as the protagonist had them, and how each student fared on them."""
+    described = jax.vmap(parts.domain.design.describe)(jax.tree.map(lambda x: x[0], levels))
+    fared = {
+        "return": visit.episodes.mean_return,
+        "solved": visit.episodes.solved,
+        "length": visit.episodes.mean_length,
+    }
+    fared = _per_student({name: x.mean(axis=1) for name, x in fared.items()})
+    return mesh.mean(_named(kind, {name: x.mean() for name, x in described.items()} | fared))
+
+
+def _buffered(method: Method, buffers: Any) -> Metrics:
+    """What the protagonist's buffer holds."""
+    if method.curator is None:
+        return {}
+    buffer = jax.tree.map(lambda x: x[0], buffers)
+    size = jnp.maximum(buffer.size, 1)
+    return {
+        "buffer/fill": buffer.size / method.curator.capacity,
+        "buffer/score": jnp.sum(buffer.entries.score * buffer.filled) / size,
+        "buffer/age": jnp.sum((buffer.clock - buffer.scored_at) * buffer.filled) / size,
+    }
+
+
+def _per_student(metrics: Metrics) -> Metrics:
+    """Metrics [S] by name; the antagonist's get a name of their own."""
+    out = {name: x[0] for name, x in metrics.items()}
+    return out | {f"antagonist/{name}": x[1] for name, x in metrics.items() if len(x) == 2}
+
+
+def _named(prefix: str, metrics: Metrics) -> Metrics:
+    return {f"{prefix}/{name}": x for name, x in metrics.items()}
+
+
+def _student_keys(method: Method, key: Key) -> Key:
+    """[S]: a student's key does not depend on how many there are."""
+    return jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(method.students))
+
+
+def _each(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` for every student, over the leading axis S.
+
+    The students are few and their work is large, so it is written out for one after the other: batched (vmap) or looped
+    over (lax.map), XLA's matrix products on a CPU are several times slower.
+    """
+
+    def over_students(*args: Any) -> Any:
+        count = jax.tree.leaves(args)[0].shape[0]
+        results = [f(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(count)]
+        return jax.tree.map(lambda *xs: jnp.stack(xs), *results)
+
+    return over_students

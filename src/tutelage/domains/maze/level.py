@@ -1,0 +1,158 @@
+"""A maze as a level θ: its walls, where the agent starts and faces, and the goal. Text and JSON forms.
+
+Everything that sets one maze apart from another is part of the level, the agent's heading too, so that a
+replayed level is the same POMDP again (paper, section 2). Grids are indexed (row, column) from the top left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage.types import InputError, Json, Key
+
+HEADINGS = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)], np.int32)
+"""i32[4, 2]: one step (row, column) east, south, west and north. The right of heading d is heading d + 1."""
+
+EMPTY, WALL, GOAL = (np.array(code, np.uint8) for code in ((1, 0, 0), (2, 5, 0), (8, 1, 0)))
+"""u8[3] each: MiniGrid's (type, colour, state) of what a cell may hold."""
+
+AGENT_TYPE = 10
+"""MiniGrid's type of the agent; its colour is 0 and its state is the heading."""
+
+_ARROWS = ">v<^"
+_EAST = "A"  # as drawn in the test mazes, where every agent faces east
+
+
+class Level(NamedTuple):
+    """One maze. H = W is a static size that includes the border; cells outside a smaller maze are wall."""
+
+    walls: jax.Array  # bool[H, W]
+    agent: jax.Array  # i32[2]: row, column
+    direction: jax.Array  # i32[]: 0 east, 1 south, 2 west, 3 north
+    goal: jax.Array  # i32[2]: row, column
+
+
+def valid(level: Level) -> jax.Array:
+    """bool[]: closed border, agent and goal on two different empty cells, a heading of the four."""
+    height, width = level.walls.shape
+    border = np.ones((height, width), bool)
+    border[1:-1, 1:-1] = False
+
+    def empty(cell: jax.Array) -> jax.Array:
+        row, column = cell
+        inside = (row > 0) & (row < height - 1) & (column > 0) & (column < width - 1)
+        return inside & ~level.walls[row, column]
+
+    closed = jnp.all(level.walls | ~border)
+    apart = jnp.any(level.agent != level.goal)
+    heads = (level.direction >= 0) & (level.direction < 4)
+    return closed & apart & heads & empty(level.agent) & empty(level.goal)
+
+
+def below(key: Key, bound: jax.Array | int, shape: tuple[int, ...] = ()) -> jax.Array:
+    """i32[shape]: integers drawn uniformly from 0 to bound − 1.
+
+    `jax.random.randint` hashes three times to be rid of a bias of bound · 2⁻³²; levels are drawn so often, and compiled
+    into so many programs, that once is better.
+    """
+    return (jax.random.bits(key, shape) % jnp.asarray(bound, jnp.uint32)).astype(jnp.int32)
+
+
+def random_cell(key: Key, among: jax.Array) -> jax.Array:
+    """i32[2]: a cell drawn uniformly from those that are true in bool[H, W], of which there must be one."""
+    # A rank among the candidates, found by counting: far cheaper than a random number or a sort for every cell.
+    counts = jnp.cumsum(among.ravel())
+    rank = below(key, counts[-1])
+    index = jnp.sum(counts <= rank, dtype=jnp.int32)
+    return jnp.stack(jnp.divmod(index, among.shape[1]))
+
+
+def at(cell: jax.Array, size: int) -> jax.Array:
+    """bool[size, size]: true in one cell only."""
+    rows, columns = np.indices((size, size))
+    return (rows == cell[0]) & (columns == cell[1])
+
+
+def room(size: int) -> jax.Array:
+    """bool[size, size]: a border of walls and nothing inside."""
+    return jnp.pad(jnp.zeros((size - 2, size - 2), bool), 1, constant_values=True)
+
+
+def furnish(key: Key, walls: jax.Array) -> Level:
+    """Put a goal, then an agent with a random heading, on random empty cells."""
+    goal_key, agent_key, heading_key = jax.random.split(key, 3)
+    goal = random_cell(goal_key, ~walls)
+    agent = random_cell(agent_key, ~walls & ~at(goal, walls.shape[0]))
+    return Level(walls, agent, below(heading_key, 4), goal)
+
+
+def parse(text: str, size: int | None = None) -> Level:
+    """Read a drawing: `#` wall, `.` empty, `G` goal, the agent as `A` or `>` (east), `v`, `<` or `^`.
+
+    Blank lines and the space around each line do not count. The drawing stands at the top left of a grid of
+    `size` × `size` (default: the larger of its two sides), and what it does not cover is wall.
+    """
+    rows = [line.strip() for line in text.splitlines() if line.strip()]
+    if not rows:
+        raise InputError("The maze is empty; draw it with `#` walls, `.` empty cells, an agent `A` and a goal `G`.")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            raise InputError(
+                f"Row {number} of the maze has {len(row)} cells but row 1 has {len(rows[0])}; "
+                "make all rows equally long."
+            )
+        if unknown := set(row) - {*"#.G", *_ARROWS, _EAST}:
+            raise InputError(
+                f"Row {number} of the maze has the unknown character {min(unknown)!r}; "
+                "use `#`, `.`, `G`, `A`, `>`, `v`, `<` and `^`."
+            )
+    cells = np.array([list(row) for row in rows])
+    largest = max(cells.shape)
+    size = largest if size is None else size
+    if largest > size:
+        raise InputError(
+            f"The maze is {cells.shape[0]} rows by {cells.shape[1]} columns, too large for a grid of "
+            f"{size} × {size}; use a larger size or a smaller maze."
+        )
+    agent = _only(cells, {*_ARROWS, _EAST}, "agent (`A`, `>`, `v`, `<` or `^`)")
+    goal = _only(cells, {"G"}, "goal (`G`)")
+    if not np.all(np.concatenate([cells[0], cells[-1], cells[:, 0], cells[:, -1]]) == "#"):
+        raise InputError("The maze is open at its border; close its first and last row and column with `#`.")
+    walls = np.ones((size, size), bool)
+    walls[: cells.shape[0], : cells.shape[1]] = cells == "#"
+    direction = _ARROWS.find(cells[agent]) if cells[agent] != _EAST else 0
+    return Level(jnp.asarray(walls), jnp.int32(agent), jnp.int32(direction), jnp.int32(goal))
+
+
+def show(level: Level) -> str:
+    """Draw a level in the characters that `parse` reads; `A` is an agent that faces east."""
+    cells = np.where(np.asarray(level.walls), "#", ".")
+    cells[tuple(np.asarray(level.goal))] = "G"
+    cells[tuple(np.asarray(level.agent))] = _EAST if level.direction == 0 else _ARROWS[int(level.direction)]
+    return "\n".join("".join(row) for row in cells)
+
+
+def to_json(level: Level) -> Json:
+    """A level as the list of the rows of its drawing, which diffs well and can be edited by hand."""
+    return show(level).splitlines()
+
+
+def from_json(value: Json, size: int | None = None) -> Level:
+    """The inverse of `to_json`, into a grid of `size` × `size`."""
+    if not isinstance(value, list) or not all(isinstance(row, str) for row in value):
+        raise InputError(f"A maze in JSON is a list of strings, one for each row; got {value!r:.80}.")
+    return parse("\n".join(value), size)
+
+
+def _only(cells: np.ndarray[Any, Any], characters: Iterable[str], what: str) -> tuple[int, int]:
+    """The one cell that holds any of these characters."""
+    found = np.argwhere(np.isin(cells, list(characters)))
+    if len(found) != 1:
+        raise InputError(f"The maze has {len(found) or 'no'} {what}; draw exactly one.")
+    row, column = found[0].tolist()
+    return row, column

@@ -1,0 +1,169 @@
+"""The dual curriculum game: one student, two teachers (paper, section 4; Theorem 1 and Corollary 1).
+
+With probability p the level comes from the first teacher, otherwise from the second. A teacher gains only
+when it is its turn, so neither minds what the other does; the student meets the mixture pθ¹ + (1−p)θ².
+Shapes are those of `tutelage.games.matrix`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tutelage.games.matrix import (
+    Matrix,
+    Strategy,
+    base_gaps,
+    check_payoffs,
+    indifferent,
+    minimax_regret,
+    regret,
+    solve_zero_sum,
+    uniform,
+    worst_case_regret,
+)
+from tutelage.types import InputError
+
+TOLERANCE = 1e-9
+"""A profile counts as an equilibrium if no gap is larger than this share of the game's largest spread."""
+
+
+def check_p(p: float) -> float:
+    """The mixing probability, or an `InputError` if it is none."""
+    if not 0 <= p <= 1:
+        raise InputError(f"p is the probability of the first teacher's turn; make it a number from 0 to 1, not {p}.")
+    return p
+
+
+class Profile(NamedTuple):
+    """A mixed strategy for each of the three players."""
+
+    student: Strategy
+    first: Strategy
+    second: Strategy
+
+
+class DualGaps(NamedTuple):
+    """How much each player could gain by deviating alone, a teacher's gain being counted at its own turns."""
+
+    student: float
+    first: float
+    second: float
+
+
+@dataclass(frozen=True, eq=False)
+class DualCurriculumGame:
+    """The student's payoffs, both teachers' utilities, all [policies, levels], and the first teacher's p."""
+
+    payoffs: Matrix
+    first: Matrix
+    second: Matrix
+    p: float
+
+    def __post_init__(self) -> None:
+        check_p(self.p)
+        if not check_payoffs(self.payoffs).shape == check_payoffs(self.first).shape == check_payoffs(self.second).shape:
+            raise InputError("Payoffs and both utilities need one row for each policy and one column for each level.")
+
+    @property
+    def difference(self) -> float:
+        """Theorem 1's B: the largest absolute difference between the two teachers' utilities."""
+        return float(np.abs(self.first - self.second).max())
+
+    @property
+    def joint(self) -> Matrix:
+        """The utility of both teachers taken as one: p U¹ + (1−p) U²."""
+        return self.p * self.first + (1 - self.p) * self.second
+
+    def mixture(self, profile: Profile) -> Strategy:
+        """[levels]: pθ¹ + (1−p)θ², what the student meets, and the teacher's strategy in the base game."""
+        return self.p * profile.first + (1 - self.p) * profile.second
+
+    def gaps(self, profile: Profile) -> DualGaps:
+        """The Nash gaps of a profile."""
+        returns = self.payoffs @ self.mixture(profile)
+        first, second = profile.student @ self.first, profile.student @ self.second
+        return DualGaps(
+            float(returns.max() - profile.student @ returns),
+            float(first.max() - first @ profile.first),
+            float(second.max() - second @ profile.second),
+        )
+
+    def is_equilibrium(self, profile: Profile) -> bool:
+        """Whether no player gains by deviating, up to rounding."""
+        matrices = self.payoffs, self.first, self.second
+        spread = max(float(np.ptp(matrix)) for matrix in matrices)
+        rounding = 1e-14 * max(float(np.abs(matrix).max()) for matrix in matrices)
+        return max(self.gaps(profile)) <= max(TOLERANCE * spread, rounding)
+
+
+def plr_game(payoffs: Matrix, p: float) -> DualCurriculumGame:
+    """PLR: a curator that maximises regret has share p, a generator of random levels the rest."""
+    return DualCurriculumGame(payoffs, regret(payoffs), indifferent(payoffs), p)
+
+
+def robust_game(payoffs: Matrix, p: float) -> DualCurriculumGame:
+    """PLR⊥ and REPAIRED: whichever teacher the student learns from, it maximises regret (Corollary 2)."""
+    return DualCurriculumGame(payoffs, regret(payoffs), regret(payoffs), p)
+
+
+def plr_equilibrium(payoffs: Matrix, p: float) -> Profile:
+    """An equilibrium of `plr_game` whose second teacher plays uniformly.
+
+    To the student, more return is less regret, since max_π V[π, θ] does not depend on what it plays; and what
+    uniform levels cost it does not depend on the first teacher. So these two play a zero-sum game with costs
+
+        p U^R[π, θ] + (1−p) mean_θ' U^R[π, θ']
+    """
+    R, random = regret(payoffs), uniform(payoffs.shape[1])
+    student, first, _ = solve_zero_sum(check_p(p) * R + (1 - p) * (R @ random)[:, None])
+    if p == 0:  # the student never meets the first teacher, so the costs say nothing about it
+        first = np.eye(payoffs.shape[1])[(student @ R).argmax()]
+    return Profile(student, first, random)
+
+
+class Approximation(NamedTuple):
+    """How far a profile is from equilibrium in one base game, and what Theorem 1 promises."""
+
+    teacher: str
+    gap: float
+    bound: float
+
+
+def theorem_1(game: DualCurriculumGame, profile: Profile) -> tuple[Approximation, Approximation, Approximation]:
+    """The gap of (π, pθ¹ + (1−p)θ²) in the base game of the first teacher, the second and both as one.
+
+    The bounds hold if the profile is an equilibrium of the dual curriculum game.
+    """
+    mixture, p, B = game.mixture(profile), game.p, game.difference
+
+    def gap(utility: Matrix) -> float:
+        return max(base_gaps(game.payoffs, utility, profile.student, mixture))
+
+    return (
+        Approximation("first", gap(game.first), 2 * B * (1 - p)),
+        Approximation("second", gap(game.second), 2 * B * p),
+        Approximation("joint", gap(game.joint), 2 * B * p * (1 - p)),
+    )
+
+
+class WorstCase(NamedTuple):
+    """A student's worst-case regret, the least possible, R*, and Corollary 1's bound for PLR's equilibria."""
+
+    regret: float
+    optimum: float
+    bound: float
+
+
+def corollary_1(payoffs: Matrix, p: float, student: Strategy) -> WorstCase:
+    """Worst-case regret beside R* and R* + 2(B⁺−B⁻)(1−p), where payoffs range from B⁻ to B⁺."""
+    optimum = minimax_regret(payoffs).value
+    return WorstCase(worst_case_regret(payoffs, student), optimum, optimum + 2 * float(np.ptp(payoffs)) * (1 - p))
+
+
+def sweep(payoffs: Matrix, shares: Sequence[float]) -> list[WorstCase]:
+    """Corollary 1 at the equilibrium of PLR for each p in `shares`."""
+    return [corollary_1(payoffs, p, plr_equilibrium(payoffs, p).student) for p in shares]

@@ -1,0 +1,98 @@
+"""The six methods, idealised, at play on a matrix (paper, Algorithms 1 and 3 without their estimators).
+
+The student learns by multiplicative weights from the returns of all policies on the level that it practises.
+So does the generator, from its utility on all levels. A curator knows every level that came up before and,
+at its turn, replays the one of greatest regret: it best-responds at once where a generator takes time to
+turn. A student that learns from replayed levels only therefore faces a teacher that maximises regret, and
+its average strategy tends to minimax regret; one that learns from random levels too tends to an equilibrium
+of PLR's dual curriculum game.
+
+Independent runs are rows: [runs, policies] and [runs, levels].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tutelage.games.dual import check_p
+from tutelage.games.matrix import Matrix, adversarial, indifferent, regret
+from tutelage.types import InputError
+
+
+@dataclass(frozen=True)
+class IdealMethod:
+    """Which teachers there are, and which of them the student learns from."""
+
+    utility: Callable[[Matrix], Matrix] = indifferent
+    """What the generator maximises. One to whom all levels are alike stays uniform: domain randomisation."""
+    curator: bool = False
+    """Whether proposed levels are kept and, with probability p, replayed."""
+    train_on_new: bool = True
+    """False is the paper's ⊥: the student learns from replayed levels only."""
+
+
+DR = IdealMethod()
+MINIMAX = IdealMethod(utility=adversarial)
+PAIRED = IdealMethod(utility=regret)
+PLR = IdealMethod(curator=True)
+PLR_PERP = replace(PLR, train_on_new=False)
+REPAIRED = replace(PAIRED, curator=True, train_on_new=False)
+
+METHODS: Mapping[str, IdealMethod] = {
+    "DR": DR,
+    "Minimax": MINIMAX,
+    "PAIRED": PAIRED,
+    "PLR": PLR,
+    "PLR⊥": PLR_PERP,
+    "REPAIRED": REPAIRED,
+}
+
+
+def worst_case_over_time(
+    payoffs: Matrix, method: IdealMethod, p: float, iterations: int, runs: int, rng: np.random.Generator
+) -> Matrix:
+    """[runs, iterations]: the worst-case regret of the student's average strategy after each iteration."""
+    check_p(p)
+    if iterations < 1 or runs < 1:
+        raise InputError(f"Ask for at least one iteration and one run, not {iterations} and {runs}.")
+    V, R, U = payoffs, regret(payoffs), method.utility(payoffs)
+    policies, levels = V.shape
+    row = np.arange(runs)
+    returns, lessons, played = np.zeros((runs, policies)), np.zeros(runs), np.zeros((runs, policies))
+    utilities, proposals = np.zeros((runs, levels)), np.zeros(runs)
+    known = np.zeros((runs, levels), bool)
+    curves = np.empty((runs, iterations))
+    for i in range(iterations):
+        student = _multiplicative_weights(returns, lessons, np.ptp(V))
+        proposal = _draw(_multiplicative_weights(utilities, proposals, np.ptp(U)), rng)
+        favourite = np.where(known, student @ R, -np.inf).argmax(axis=1)
+        replay = (rng.random(runs) < p) & known.any(axis=1) & method.curator
+        level = np.where(replay, favourite, proposal)
+
+        learns = replay | method.train_on_new
+        returns += learns[:, None] * V.T[level]
+        played += learns[:, None] * student
+        lessons += learns
+        known[row, level] = True
+        utilities += ~replay[:, None] * (student @ U)
+        proposals += ~replay
+
+        average = np.where(lessons[:, None] > 0, played / np.maximum(lessons, 1)[:, None], student)
+        curves[:, i] = (average @ R).max(axis=1)
+    return curves
+
+
+def _multiplicative_weights(gains: Matrix, rounds: np.ndarray, spread: float) -> Matrix:
+    """[runs, actions]: proportional to exp(η gains) with η = √(8 ln(actions) / (rounds + 1)) / spread."""
+    rate = np.sqrt(8 * np.log(gains.shape[1]) / (rounds + 1)) / (spread or 1.0)
+    weights = np.exp(rate[:, None] * (gains - gains.max(axis=1, keepdims=True)))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _draw(probabilities: Matrix, rng: np.random.Generator) -> np.ndarray:
+    """One index for each row of [runs, levels]."""
+    ceilings = probabilities.cumsum(axis=1)
+    return (rng.random((len(ceilings), 1)) * ceilings[:, -1:] < ceilings).argmax(axis=1)

@@ -1,0 +1,1 @@
+"""Bridges to other people's environments. Nothing imports these unless asked to."""

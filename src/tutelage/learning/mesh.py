@@ -1,0 +1,71 @@
+"""Devices: the level axis B is split over them, everything else is the same on each.
+
+`on_devices(f)` runs a function once on every device of a mesh. Inside it the functions of this module cut out the
+levels that are this device's own, and put together what the devices found. With one device all of them do nothing, so
+no algorithm ever asks how many devices there are. On a CPU a device is a core (`use_cores`): two devices with a thread
+each are quicker than one device with two threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec
+
+AXIS = "levels"
+
+
+def use_cores(count: int | None = None) -> None:
+    """Make every CPU core a device of its own. Call it before anything else asks JAX for its devices."""
+    # only Linux says which cores a process may use
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    jax.config.update("jax_num_cpu_devices", count or cores or 1)
+
+
+def make_mesh(batch: int, devices: int | None = None) -> Mesh:
+    """A mesh of as many devices as divide `batch` levels evenly, at most `devices` of them (default: all there are)."""
+    available = jax.devices()
+    most = min(devices or len(available), len(available))
+    count = next(n for n in range(most, 0, -1) if batch % n == 0)
+    return Mesh(np.asarray(available[:count]), (AXIS,))
+
+
+def on_devices(f: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
+    """`f` on every device at once. Arguments and results are whole and equal on all of them."""
+    return jax.shard_map(f, mesh=mesh, in_specs=PartitionSpec(), out_specs=PartitionSpec(), check_vma=False)
+
+
+def count() -> int:
+    """How many devices share the levels: a static number."""
+    return lax.axis_size(AXIS)
+
+
+def own(tree: Any) -> Any:
+    """The part that is this device's own, of arrays [B, ...] that every device holds whole."""
+
+    def cut(x: jax.Array) -> jax.Array:
+        part = x.shape[0] // count()
+        return lax.dynamic_slice_in_dim(x, lax.axis_index(AXIS) * part, part)
+
+    return jax.tree.map(cut, tree)
+
+
+def whole(tree: Any) -> Any:
+    """The inverse of `own`: arrays [B, ...], put together from every device's part."""
+    return lax.all_gather(tree, AXIS, tiled=True)
+
+
+def mean(tree: Any) -> Any:
+    """The mean over devices."""
+    return lax.pmean(tree, AXIS)
+
+
+def everywhere(flag: jax.Array) -> jax.Array:
+    """bool[]: whether a flag is true on all devices."""
+    return lax.pmin(flag.astype(jnp.int32), AXIS).astype(bool)

@@ -1,0 +1,63 @@
+"""Scores and utilities against numbers worked out by hand."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tutelage.curriculum import scores, utilities
+from tutelage.curriculum.scores import Evidence
+from tutelage.learning.returns import Episodes, episodes
+
+
+def two_episodes():
+    """Four steps, two episodes of two steps with returns 0 and 0.8; the level's best return so far is 0.9."""
+    reward = jnp.array([0.0, 0.0, 0.0, 0.8])
+    done = jnp.array([False, True, False, True])
+    return Evidence(
+        first=jnp.array([True, False, True, False]),
+        value=jnp.array([0.2, 0.4, 0.3, 0.5]),
+        advantage=jnp.array([-0.2, -0.4, 0.5, 0.3]),
+        episodes=episodes(reward, done),
+        best_return=jnp.float32(0.9),
+        regret=jnp.float32(0.25),
+        optimal_return=jnp.float32(0.95),
+    )
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        (scores.max_mc, (0.7 + 0.5 + 0.6 + 0.4) / 4),
+        (scores.max_mc_start, (0.7 + 0.6) / 2),
+        (scores.positive_value_loss, (0.5 + 0.3) / 4),
+        (scores.l1_value_loss, (0.2 + 0.4 + 0.5 + 0.3) / 4),
+        (scores.paired_regret, 0.25),
+        (scores.true_regret, 0.95 - 0.4),
+        (scores.learnability, 0.25),
+    ],
+)
+def test_scores_by_hand(score, expected):
+    np.testing.assert_allclose(score(two_episodes()), expected, rtol=1e-6)
+
+
+def test_max_mc_uses_the_best_return_ever_seen_not_this_visit():
+    evidence = two_episodes()
+    higher = scores.max_mc(evidence._replace(best_return=jnp.float32(1.0)))
+    np.testing.assert_allclose(higher - scores.max_mc(evidence), 0.1, rtol=1e-5)
+
+
+def test_max_mc_may_be_negative_but_its_dense_form_may_not():
+    evidence = two_episodes()._replace(best_return=jnp.float32(0.0))
+    assert scores.max_mc(evidence) < 0
+    assert scores.max_mc_start(evidence) == 0
+
+
+def test_utilities_by_hand():
+    def of(mean, best):
+        zeros = jnp.zeros(len(mean))
+        return Episodes(zeros, jnp.array(mean), jnp.array(best), zeros, zeros)
+
+    np.testing.assert_allclose(utilities.regret(of([0.2, 0.4], [0.6, 0.9])), 0.7, rtol=1e-6)
+    np.testing.assert_allclose(utilities.regret(of([0.5, 0.1], [0.6, 0.3])), 0.0)
+    np.testing.assert_allclose(utilities.mean_regret(of([0.5, 0.1], [0.6, 0.3])), -0.4, rtol=1e-6)
+    np.testing.assert_allclose(utilities.adversarial(of([0.5], [0.6])), -0.6, rtol=1e-6)

@@ -1,0 +1,217 @@
+"""One step, seven methods: the equalities that hold between them, bit for bit, on the real code and small mazes."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tutelage.curriculum import scores, utilities
+from tutelage.curriculum.curator import Curator
+from tutelage.curriculum.curriculum import Curriculum, NotFiniteError
+from tutelage.curriculum.methods import ACCEL, DR, METHODS, MINIMAX, PAIRED, PLR, PLR_PERP, REPAIRED, Method
+from tutelage.curriculum.step import Parts, begin, decide, step
+from tutelage.domains import maze
+from tutelage.learning import mesh
+from tutelage.learning.grid_student import GridStudent, grid_student
+from tutelage.learning.grid_teacher import GridTeacher, grid_teacher
+from tutelage.learning.ppo import PPO
+from tutelage.types import InputError
+
+DOMAIN = maze.domain(size=7, blocks=6, max_steps=12, view=5)
+STUDENT = grid_student(GridStudent(filters=4, hidden=8, head=(8,)), chunk=8)
+TEACHER = grid_teacher(GridTeacher(actions=25, steps=9, filters=4, head=(8,)))
+PARTS = Parts(
+    DOMAIN, STUDENT, PPO(epochs=2, learning_rate=1e-2), TEACHER, PPO(epochs=1, learning_rate=1e-2), batch=4, length=16
+)
+CURATOR = Curator(capacity=8, min_fill=0.5)
+KEY = jax.random.key(7)
+
+
+def run(method, iterations, parts=PARTS, devices=None, key=KEY):
+    """The states after each iteration (the first is before any) and the metrics of each."""
+    curriculum = Curriculum(method, parts, devices)
+    state = curriculum.begin(key)
+    states, metrics = [jax.tree.map(np.asarray, state)], []
+    for i in range(iterations):
+        state, measured = curriculum.iterate(state, jax.random.fold_in(key, i))
+        states.append(jax.tree.map(np.asarray, state))
+        metrics.append({name: float(x) for name, x in measured.items()})
+    return states, metrics
+
+
+def assert_same(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def assert_close(a, b, **tolerance):
+    jax.tree.map(partial(np.testing.assert_allclose, **tolerance), a, b)
+
+
+def test_plr_that_never_replays_is_dr():
+    never = replace(PLR, curator=replace(CURATOR, replay_rate=0.0))
+    plr, _ = run(never, 3)
+    dr, _ = run(replace(DR, queue=1), 3)
+    assert_same(plr[-1].students, dr[-1].students)
+    assert not np.array_equal(dr[0].students.params["conv"]["kernel"], dr[-1].students.params["conv"]["kernel"])
+
+
+def test_repaired_that_never_replays_and_trains_on_new_levels_is_paired():
+    never = replace(REPAIRED, curator=replace(CURATOR, replay_rate=0.0), train_on_new=True)
+    repaired, _ = run(never, 2)
+    paired, _ = run(PAIRED, 2)
+    assert_same(repaired[-1].students, paired[-1].students)
+    assert_same(repaired[-1].generator, paired[-1].generator)
+
+
+def test_robust_plr_that_never_replays_never_changes_the_student():
+    never = replace(PLR_PERP, curator=replace(CURATOR, replay_rate=0.0))
+    states, metrics = run(never, 3)
+    assert_same(states[0].students, states[-1].students)
+    assert int(states[-1].buffers.size[0]) == 8
+    assert not any("policy_loss" in row for row in metrics)
+
+
+def test_accel_without_edits_is_robust_plr():
+    curator = replace(CURATOR, replay_rate=0.8)
+    accel, _ = run(replace(ACCEL, curator=curator, edits=0), 4)
+    plr_perp, _ = run(replace(PLR_PERP, curator=curator), 4)
+    assert_same(accel[-1], plr_perp[-1])
+
+
+def test_a_run_may_stop_and_go_on_anywhere():
+    method = replace(ACCEL, curator=CURATOR)
+    whole, rows = run(method, 4)
+    curriculum = Curriculum(method, PARTS)
+    assert {row["replay"] for row in rows} == {0.0, 1.0}
+    state = jax.tree.map(jnp.asarray, whole[2])  # as if read back from a disk
+    for i in (2, 3):
+        state, _ = curriculum.iterate(state, jax.random.fold_in(KEY, i))
+    assert_same(state, whole[-1])
+
+
+def test_suppressed_updates_are_never_traced():
+    """PLR⊥ does not compute gradients on new levels and throw them away: they are not in the program at all."""
+
+    def products(method):
+        state = jax.eval_shape(partial(begin, method, PARTS), KEY)
+        on_mesh = mesh.on_devices(lambda state, key: step(method, PARTS, state, key, False), mesh.make_mesh(4, 1))
+        return jax.jit(on_mesh).lower(state, KEY).as_text().count("dot_general")
+
+    assert products(replace(PLR_PERP, curator=CURATOR)) < products(replace(PLR, curator=CURATOR)) / 2
+
+
+def test_the_generator_learns_from_new_levels_only():
+    states, rows = run(replace(REPAIRED, curator=replace(CURATOR, replay_rate=0.7)), 5)
+    replays = [row["replay"] for row in rows]
+    assert set(replays) == {0.0, 1.0}
+    for before, after, replay, row in zip(states, states[1:], replays, rows, strict=False):
+        assert int(after.generator.updates - before.generator.updates) == (0 if replay else 1)
+        assert int(after.students.updates[0] - before.students.updates[0]) == (2 if replay else 0)
+        assert ("generator/utility" in row) == (not replay)
+
+
+def test_each_student_has_a_buffer_of_its_own():
+    states, _ = run(replace(REPAIRED, curator=replace(CURATOR, replay_rate=0.7)), 5)
+    scores_of = states[-1].buffers.entries.score
+    assert not np.array_equal(scores_of[0], scores_of[1])
+
+
+def test_children_know_their_parents():
+    method = replace(ACCEL, curator=replace(CURATOR, capacity=64, min_fill=0.05, replay_rate=0.9), edits=3)
+    states, rows = run(method, 6)
+    buffer = jax.tree.map(lambda x: x[0], states[-1].buffers)
+    held = {int(name): i for i, name in enumerate(buffer.entries.name[: buffer.size])}
+    children = [i for i in range(int(buffer.size)) if buffer.entries.generation[i] > 0]
+    assert children
+    for i in children:
+        parent = int(buffer.entries.parent[i])
+        assert parent in held  # nothing has been evicted yet
+        assert buffer.entries.generation[held[parent]] == buffer.entries.generation[i] - 1
+    assert any("edited/return" in row for row in rows)
+
+
+def test_new_levels_come_from_the_buffer_only_when_replayed():
+    """What is replayed is really in the buffer, and its R_max never falls."""
+    states, rows = run(replace(PLR_PERP, curator=CURATOR), 6)
+    for before, after, row in zip(states, states[1:], rows, strict=False):
+        if row["replay"]:
+            assert_same(before.buffers.entries.level, after.buffers.entries.level)
+            assert (after.buffers.entries.best_return >= before.buffers.entries.best_return).all()
+
+
+def test_no_replay_before_the_minimum_fill():
+    _, rows = run(replace(PLR_PERP, curator=replace(CURATOR, capacity=16, min_fill=1.0, replay_rate=1.0)), 5)
+    assert [row["replay"] for row in rows] == [0, 0, 0, 0, 1]
+
+
+def test_two_students_are_two_single_runs():
+    """The second student changes nothing for the first."""
+    alone, _ = run(replace(DR, queue=1), 2)
+    both, _ = run(Method(students=2), 2)
+    first, second = (jax.tree.map(lambda x, i=i: x[i : i + 1], both[-1].students) for i in (0, 1))
+    assert_close(first, alone[-1].students, rtol=1e-5, atol=1e-7)
+    assert not np.array_equal(second.params["conv"]["kernel"], first.params["conv"]["kernel"])
+
+
+@pytest.mark.parametrize("name", ["dr", "repaired"])
+def test_two_devices_are_one(name):
+    method = METHODS[name]
+    if method.curator:
+        method = replace(method, curator=replace(CURATOR, replay_rate=0.7))
+    parts = replace(PARTS, ppo=replace(PARTS.ppo, minibatches=2))
+    two, rows = run(method, 3, parts, devices=2)
+    one, _ = run(method, 3, parts, devices=1)
+    assert_close(two[-1], one[-1], rtol=2e-4, atol=2e-5)
+
+
+def test_vmapped_seeds_are_separate_runs():
+    method = replace(PLR, curator=CURATOR)
+    on_mesh = mesh.on_devices(lambda state, key: step(method, PARTS, state, key, False), mesh.make_mesh(4, 1))
+    keys = jax.random.split(KEY, 2)
+    states = [begin(method, PARTS, key) for key in keys]
+    stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *states)
+    together, _ = jax.jit(jax.vmap(on_mesh))(stacked, keys)
+    for i in range(2):
+        apart, _ = jax.jit(on_mesh)(states[i], keys[i])
+        assert_close(jax.tree.map(lambda x, i=i: x[i], together), apart, rtol=1e-4, atol=1e-6)
+
+
+def test_the_decision_is_a_coin_of_the_replay_rate():
+    method = replace(PLR, curator=replace(CURATOR, replay_rate=0.3, min_fill=0.5))
+    state, _ = run(replace(method, curator=replace(CURATOR, replay_rate=0.0)), 1)
+    flip = jax.jit(jax.vmap(lambda key: decide(method, state[-1], key)))
+    share = flip(jax.random.split(KEY, 4000)).mean()
+    assert abs(float(share) - 0.3) < 0.03
+
+
+def test_a_loss_that_is_not_finite_stops_the_run():
+    broken = replace(PARTS, ppo=replace(PARTS.ppo, value_weight=float("nan")))
+    with pytest.raises(NotFiniteError, match="student's loss or gradient is not finite"):
+        run(DR, 1, broken)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"generator": "teacher"}, "needs a utility"),
+        ({"utility": utilities.regret}, "only a teacher has one"),
+        ({"generator": "teacher", "utility": utilities.regret}, "students=2"),
+        ({"curator": Curator(score=scores.paired_regret)}, "students=2"),
+        ({"train_on_new": False}, "never train at all"),
+        ({"edits": 2}, "needs a curator"),
+        ({"queue": 4, "curator": Curator()}, "queue must be 1"),
+        ({"students": 3}, "one or two students"),
+        ({"generator": "random"}, "'uniform' or 'teacher'"),
+    ],
+)
+def test_impossible_methods_get_a_sentence(fields, says):
+    with pytest.raises(InputError, match=says):
+        Method(**fields)
+
+
+def test_a_teacher_needs_a_network():
+    with pytest.raises(InputError, match="give Parts a network"):
+        run(MINIMAX, 1, replace(PARTS, teacher=None))

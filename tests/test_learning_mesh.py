@@ -1,0 +1,39 @@
+"""Cutting the levels up for devices and putting them together again."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tutelage.learning import mesh
+
+
+@pytest.mark.parametrize(("batch", "devices", "count"), [(8, None, 2), (8, 1, 1), (7, None, 1), (6, 99, 2)])
+def test_a_mesh_has_as_many_devices_as_divide_the_levels(batch, devices, count):
+    assert mesh.make_mesh(batch, devices).size == count
+
+
+def test_own_and_whole_are_inverse_for_arrays_and_keys():
+    tree = {"a": jnp.arange(12.0).reshape(4, 3), "b": jnp.arange(4)}
+    keys = jax.random.split(jax.random.key(0), 4)
+
+    def there_and_back(tree, keys):
+        assert mesh.own(tree)["a"].shape == (4 // mesh.count(), 3)
+        return mesh.whole(mesh.own(tree)), mesh.whole(jax.vmap(jax.random.uniform)(mesh.own(keys)))
+
+    for devices in (1, 2):
+        run = jax.jit(mesh.on_devices(there_and_back, mesh.make_mesh(4, devices)))
+        back, drawn = run(tree, keys)
+        jax.tree.map(assert_array_equal, back, tree)
+        assert_array_equal(drawn, jax.vmap(jax.random.uniform)(keys))
+
+
+def test_means_and_flags_are_of_all_devices():
+    def run(values, flags):
+        return mesh.mean(mesh.own(values).mean()), mesh.everywhere(mesh.own(flags).all())
+
+    on_two = jax.jit(mesh.on_devices(run, mesh.make_mesh(2)))
+    for flags in ([True, True], [True, False], [False, True], [False, False]):
+        mean, everywhere = on_two(jnp.array([1.0, 4.0]), jnp.array(flags))
+        assert_allclose(mean, 2.5)
+        assert everywhere == all(flags)
