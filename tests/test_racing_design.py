@@ -64,9 +64,7 @@ def test_the_editor_masks_what_it_has_chosen():
     assert len({noise.tobytes() for noise in noises}) == 12
     level = DESIGN.build(KEY, state)
     assert valid(level)
-    np.testing.assert_allclose(
-        level.points, track.from_sketch(obs.sketch).points[np.argsort(np.argsort(cells))]
-    )
+    np.testing.assert_allclose(level.points, track.from_sketch(obs.sketch).points[np.argsort(np.argsort(cells))])
 
 
 @settings(max_examples=20, deadline=None)
@@ -78,9 +76,7 @@ def test_mutations_are_small_and_stay_valid(seed):
         child = mutate(jax.random.fold_in(key, i), level)
         change = int(child.n) - int(level.n)
         assert change in (-1, 0, 1)
-        before, after = (
-            {tuple(p) for p in np.asarray(x.points)[: int(x.n)].tolist()} for x in (level, child)
-        )
+        before, after = ({tuple(p) for p in np.asarray(x.points)[: int(x.n)].tolist()} for x in (level, child))
         assert len(before - after) <= 1
         assert len(after - before) <= 1
         if change == 0:
@@ -197,6 +193,4 @@ def test_original_tracks_from_keys():
     assert np.abs(lines.points).max() + track.HALF_WIDTH + track.BORDER < 256
     for i in range(16):
         line = jax.tree.map(lambda leaf, i=i: leaf[i], lines)
-        assert (
-            float(track.steps(line).max()) < 2.1 * original.STEP
-        )  # Gymnasium leaves a point out where ends meet
+        assert float(track.steps(line).max()) < 2.1 * original.STEP  # Gymnasium leaves a point out where ends meet

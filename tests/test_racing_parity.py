@@ -87,6 +87,4 @@ def test_the_mass_of_the_car_is_box2ds():
     inertia = physics.INERTIA + physics.MASS * physics.CENTRE @ physics.CENTRE
     np.testing.assert_allclose((hull.mass, hull.inertia), (physics.MASS, inertia), rtol=1e-5)
     np.testing.assert_allclose(hull.localCenter, physics.CENTRE, atol=1e-6)
-    np.testing.assert_allclose(
-        (wheel.mass, wheel.inertia), (physics.WHEEL_MASS, physics.STEER_INERTIA), rtol=1e-5
-    )
+    np.testing.assert_allclose((wheel.mass, wheel.inertia), (physics.WHEEL_MASS, physics.STEER_INERTIA), rtol=1e-5)

@@ -114,9 +114,7 @@ def test_a_sketch_puts_points_in_the_middle_of_cells():
     sketch[0, 0] = sketch[0, 9] = sketch[9, 4] = 1
     level = track.from_sketch(sketch)
     assert int(level.n) == 3
-    np.testing.assert_allclose(
-        level.points[:3], np.array([(-150, -150), (150, -150), (-50 / 3, 150)]), rtol=1e-5
-    )
+    np.testing.assert_allclose(level.points[:3], np.array([(-150, -150), (150, -150), (-50 / 3, 150)]), rtol=1e-5)
     with pytest.raises(InputError, match="10 rows"):
         track.from_sketch(np.zeros((9, 10)))
 

@@ -42,9 +42,7 @@ def main(directory: Path, target: Path) -> None:
             "frames": int(limits[2]),
             "points": np.round(control, 1).tolist(),
         }
-        lines.append(
-            f"{json.dumps(path.stem)}: {json.dumps(entry, ensure_ascii=False, separators=(',', ':'))}"
-        )
+        lines.append(f"{json.dumps(path.stem)}: {json.dumps(entry, ensure_ascii=False, separators=(',', ':'))}")
         print(f"{path.stem}: {len(points)} points → {n}, at most {error:.2f} m off")
     target.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

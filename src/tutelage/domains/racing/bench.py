@@ -24,9 +24,7 @@ from tutelage.domains.racing.env import RacingEnv, Scene, State
 LOW, HIGH = (-1.0, 0.0, 0.0), (1.0, 1.0, 0.2)  # random actions; a car that always brakes would show nothing
 
 
-def compare(
-    levels: int = 16, actions: int = 125, rounds: int = 3, processes: int | None = None
-) -> dict[str, float]:
+def compare(levels: int = 16, actions: int = 125, rounds: int = 3, processes: int | None = None) -> dict[str, float]:
     """Actions a second of both, the best of some rounds each, and the ratio of the two.
 
     Args:

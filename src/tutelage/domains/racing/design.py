@@ -57,9 +57,7 @@ class RacingEditor(Env):
         state = EditorState(jnp.zeros(MAX_POINTS, jnp.int32), jnp.int32(0))
         return state, self._observe(key, state)
 
-    def step(
-        self, key: Key, scene: tuple[()], state: EditorState, action: jax.Array
-    ) -> tuple[EditorState, Step]:
+    def step(self, key: Key, scene: tuple[()], state: EditorState, action: jax.Array) -> tuple[EditorState, Step]:
         """Put a control point into a cell."""
         state = EditorState(state.cells.at[state.time].set(action.astype(jnp.int32)), state.time + 1)
         done = state.time >= MAX_POINTS
@@ -155,7 +153,5 @@ class RacingDesign(Design):
         try:
             points = np.asarray(value["points"], np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(
-                f"The points of a track are pairs of numbers; got {value['points']!r:.80}."
-            ) from error
+            raise InputError(f"The points of a track are pairs of numbers; got {value['points']!r:.80}.") from error
         return track.from_points(points)

@@ -195,9 +195,7 @@ class RacingEnv(Env):
         """u8[96, 96, 3]: the frame as Gymnasium draws it."""
         paid = FRAME_COST * jnp.maximum(state.frame - 1, 0)  # it draws before it takes the frame's cost
         score = FULL_SCORE / scene.n * state.tiles - paid
-        return pixels.draw(
-            self.canvas, scene.picture, state.visited, state.car, state.frame, score, self.field
-        )
+        return pixels.draw(self.canvas, scene.picture, state.visited, state.car, state.frame, score, self.field)
 
     def _remember(self, obs: jax.Array) -> Any:
         return obs if self.view.stack > 1 else ()
@@ -210,9 +208,7 @@ class RacingEnv(Env):
         distance = jnp.sqrt(((scene.middle - halfway) ** 2).sum(-1)) - scene.radius
         return jax.lax.top_k(-distance, self.candidates)[1]
 
-    def _frame(
-        self, scene: Scene, first: jax.Array, outline: jax.Array, drive: _Drive, action: jax.Array
-    ) -> _Drive:
+    def _frame(self, scene: Scene, first: jax.Array, outline: jax.Array, drive: _Drive, action: jax.Array) -> _Drive:
         """One frame: contacts are found before the car moves, and give grip in the next frame."""
         touched = contacts.touching(outline, drive.car.position[1:], drive.side)
         visited = drive.visited | (touched > 0)

@@ -30,9 +30,7 @@ HULL = tuple(
     )
 )
 """The hull's four convex polygons, relative to its origin."""
-ANCHORS = SIZE * np.array(
-    [(-55, 80), (55, 80), (-55, -82), (55, -82)], np.float64
-)  # [4, 2] from the hull's origin
+ANCHORS = SIZE * np.array([(-55, 80), (55, 80), (-55, -82), (55, -82)], np.float64)  # [4, 2] from the hull's origin
 WHEEL_HALF = (14 * SIZE, 27 * SIZE)  # half width, half length; the latter is also the rolling radius
 
 ENGINE_POWER = 1e8 * SIZE**2
@@ -195,10 +193,7 @@ def _solve_velocity(car: Car, force: jax.Array, motor: jax.Array) -> Car:
     pushed = car.velocity[1:] + DT / WHEEL_MASS * force
     total = MASS + 4 * WHEEL_MASS
     momentum = MASS * car.velocity[0] + WHEEL_MASS * pushed.sum(0)
-    turning = (
-        INERTIA * car.spin[0]
-        + (STEER_INERTIA * (car.spin[1:] - motor) + WHEEL_MASS * cross(arm, pushed)).sum()
-    )
+    turning = INERTIA * car.spin[0] + (STEER_INERTIA * (car.spin[1:] - motor) + WHEEL_MASS * cross(arm, pushed)).sum()
     moment = WHEEL_MASS * arm.sum(0)
     inertia = INERTIA + 4 * STEER_INERTIA + WHEEL_MASS * (arm**2).sum() - (moment**2).sum() / total
     spin = (turning - cross(moment, momentum) / total) / inertia
@@ -209,9 +204,7 @@ def _solve_velocity(car: Car, force: jax.Array, motor: jax.Array) -> Car:
     )
 
 
-def _correct(
-    position: jax.Array, angle: jax.Array, limit: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _correct(position: jax.Array, angle: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """One pass of Box2D's position solver over the four joints, the last made first.
 
     `limit` f32[4] is the side (−1, 0, 1) on which a joint began the step beyond its limit. Returns the new

@@ -31,14 +31,9 @@ def birds_eye(line: track.CentreLine, size: int = 384, extent: float = 192.0) ->
     return jnp.round(jnp.clip(colour, 0, 255)).astype(jnp.uint8)
 
 
-def save_gif(
-    frames: Sequence[ArrayLike], path: str | Path, scale: int = 4, per_second: float = 50 / 8
-) -> None:
+def save_gif(frames: Sequence[ArrayLike], path: str | Path, scale: int = 4, per_second: float = 50 / 8) -> None:
     """Write frames u8[H, W, 3], one for each action, as an endless animation, enlarged `scale` times."""
     images = [Image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
-    images = [
-        image.resize((scale * image.width, scale * image.height), Image.Resampling.NEAREST)
-        for image in images
-    ]
+    images = [image.resize((scale * image.width, scale * image.height), Image.Resampling.NEAREST) for image in images]
     first, *others = images
     first.save(path, save_all=True, append_images=others, duration=round(1000 / per_second), loop=0)

@@ -29,9 +29,7 @@ WIDTH, HEIGHT = 1000, 800  # Gymnasium's picture
 PIXEL = np.array([WIDTH / SIDE, HEIGHT / SIDE])  # the size of ours in its pixels
 ZOOM = 2.7 * SCALE
 _SECOND = np.arange(1, 51) * DT  # the reset itself takes one frame
-ZOOMS = (
-    0.1 * SCALE * (1 - _SECOND) + ZOOM * _SECOND
-)  # pixels a metre in the first 50 frames; the last one stays
+ZOOMS = 0.1 * SCALE * (1 - _SECOND) + ZOOM * _SECOND  # pixels a metre in the first 50 frames; the last one stays
 EYE = np.array([WIDTH / 2, HEIGHT / 4])  # the hull's origin, from the left and from below
 
 GRASS, FIELD, GREY = 230.0, 204.0, 102.0
@@ -127,9 +125,7 @@ def _camera(canvas: Canvas, car: Car, zoom: jax.Array) -> _Camera:
     )
 
 
-def _draw_road(
-    canvas: Canvas, field: float, picture: jax.Array, camera: _Camera, shade: jax.Array
-) -> jax.Array:
+def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera, shade: jax.Array) -> jax.Array:
     """i32[84, 96]: field, grass, road and kerbs, three colours in ten bits each, in quarters of a level.
 
     Packed, because XLA would otherwise work out everything again for each colour. `shade` f32[L] is what each
@@ -154,8 +150,7 @@ def _draw_road(
     paints = [texture.unpack(tap) for tap in taps]
     inside = (jnp.abs(x) < canvas.extent) & (jnp.abs(y) < canvas.extent)
     road, white, red = (
-        jnp.where(inside, sum(w * paint[k] for w, paint in zip(weights, paints, strict=True)), 0.0)
-        for k in range(3)
+        jnp.where(inside, sum(w * paint[k] for w, paint in zip(weights, paints, strict=True)), 0.0) for k in range(3)
     )
 
     on_field = _within(x, field + camera.grow, camera.blur_x) * _within(y, field + camera.grow, camera.blur_y)
@@ -195,9 +190,7 @@ def _look_up(
         return jax.lax.scan(look_up, None, (which, index, nearest, shade))[1]
 
     @look_up_all.def_vmap
-    def merge(
-        size: int, batched: Any, pictures: jax.Array, which: jax.Array, *view: jax.Array
-    ) -> tuple[Any, Any]:
+    def merge(size: int, batched: Any, pictures: jax.Array, which: jax.Array, *view: jax.Array) -> tuple[Any, Any]:
         """A batch of batches is one long batch."""
         each = [
             value if is_batched else jnp.broadcast_to(value, (size, *value.shape))
@@ -299,9 +292,7 @@ def _hull_table() -> np.ndarray:
         filled = np.zeros((y.size, x.size), bool)
         for polygon in HULL:
             filled |= _fill(np.floor(EYE + polygon * zoom), x, y)
-        table.append(
-            _shares(HEIGHT - y.ravel() - 1, PIXEL[1], rows) @ filled @ _shares(x, PIXEL[0], columns).T
-        )
+        table.append(_shares(HEIGHT - y.ravel() - 1, PIXEL[1], rows) @ filled @ _shares(x, PIXEL[0], columns).T)
     return np.array(table, np.float32)
 
 

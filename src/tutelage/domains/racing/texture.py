@@ -22,9 +22,7 @@ from tutelage.domains.racing import track
 ROAD_BITS, KERB_BITS, TILE_BITS = 7, 6, 13
 GROW = 0.5 / 16.2  # Gymnasium's polygons include their outline: half a pixel of its 1000×800 picture
 _TILE = np.uint32(2**TILE_BITS - 1)
-_LOWEST = sum(
-    1 << bit for bit in (TILE_BITS, TILE_BITS + KERB_BITS, TILE_BITS + 2 * KERB_BITS)
-)  # of each share
+_LOWEST = sum(1 << bit for bit in (TILE_BITS, TILE_BITS + KERB_BITS, TILE_BITS + 2 * KERB_BITS))  # of each share
 _ABOVE_LOWEST = np.uint32(2**32 - 1 - _LOWEST) & ~_TILE
 
 
@@ -128,9 +126,7 @@ def _planes(line: track.CentreLine, corners: jax.Array) -> jax.Array:
     )
 
 
-def _paint(
-    canvas: Canvas, window: jax.Array, planes: jax.Array, has_kerb: jax.Array, n: jax.Array
-) -> jax.Array:
+def _paint(canvas: Canvas, window: jax.Array, planes: jax.Array, has_kerb: jax.Array, n: jax.Array) -> jax.Array:
     """Paint tiles in order.
 
     `window` i32[L, 2] is the first column and row that a tile and its kerb touch;

@@ -29,9 +29,7 @@ MAX_POINTS = 12
 SAMPLES = 39  # tiles on one Bézier segment
 TILES = MAX_POINTS * SAMPLES
 REACH = 0.2  # inner Bézier points lie this share of the segment away from its ends
-LEAN = (
-    np.arctan(0.2) / np.pi + 0.5
-)  # weight of the coming segment's heading in the tangent at a control point
+LEAN = np.arctan(0.2) / np.pi + 0.5  # weight of the coming segment's heading in the tangent at a control point
 SKETCH = 10  # cells on a side of the generator's sketch
 
 
@@ -162,9 +160,7 @@ def from_points(points: ArrayLike) -> Level:
     """A level from 3 to 12 control points [n, 2], in metres."""
     array = _closed_shape(points, "control points")
     if len(array) > MAX_POINTS:
-        raise InputError(
-            f"A track has at most {MAX_POINTS} control points; got {len(array)}. Leave some out."
-        )
+        raise InputError(f"A track has at most {MAX_POINTS} control points; got {len(array)}. Leave some out.")
     if len(np.unique(array, axis=0)) < len(array):
         raise InputError("Two control points of this track are the same. Give each place only once.")
     padded = np.zeros((MAX_POINTS, 2), np.float32)
@@ -176,9 +172,7 @@ def from_sketch(sketch: ArrayLike) -> Level:
     """A level from a 10×10 sketch: a control point in the middle of each cell that is not zero."""
     array = np.asarray(sketch)
     if array.shape != (SKETCH, SKETCH):
-        raise InputError(
-            f"A sketch has {SKETCH} rows of {SKETCH} cells; got an array of shape {array.shape}."
-        )
+        raise InputError(f"A sketch has {SKETCH} rows of {SKETCH} cells; got an array of shape {array.shape}.")
     return from_points(np.asarray(cell_centre(jnp.asarray(np.flatnonzero(array)))))
 
 
@@ -213,9 +207,7 @@ def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
 def from_csv(path: str | Path, size: int) -> CentreLine:
     """A centre line from a CSV file of x and y; lines that begin with # and one header are skipped."""
     rows: list[list[float]] = []
-    lines = [
-        line for line in Path(path).read_text().splitlines() if line.strip() and not line.startswith("#")
-    ]
+    lines = [line for line in Path(path).read_text().splitlines() if line.strip() and not line.startswith("#")]
     for number, line in enumerate(lines):
         try:
             x, y = (float(cell) for cell in line.split(",")[:2])
@@ -238,7 +230,5 @@ def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
         raise InputError(f"A closed track needs at least 3 {what}; got {len(array)}.")
     spread = np.linalg.svd(array - array.mean(0), compute_uv=False)
     if spread[1] <= 1e-6 * max(spread[0], 1e-6):
-        raise InputError(
-            f"All {what} lie on one line, which cannot enclose a track. Move at least one off it."
-        )
+        raise InputError(f"All {what} lie on one line, which cannot enclose a track. Move at least one off it.")
     return array
