@@ -142,6 +142,19 @@ def test_the_domain():
     assert monaco.draw(KEY).points.shape == (5000, 2)
 
 
+def test_a_road_of_ones_own():
+    t = np.linspace(0, 2 * np.pi, 80, endpoint=False)
+    circle = np.stack([np.cos(t), np.sin(t)], 1)
+    level = suite.on_line("Ring", track.from_closed_line(100 * circle, 200), 500, View())
+    assert level.env.frames == 500
+    assert level.env.candidates == 200
+    assert level.env.canvas.extent == 112
+    with pytest.raises(InputError, match="beyond its field"):
+        suite.on_line("Ring", track.from_closed_line(600 * circle, 200), 500, View())
+    with pytest.raises(InputError, match="tell 8192 apart"):
+        suite.on_line("Ring", track.from_closed_line(100 * circle, 9000), 500, View())
+
+
 @pytest.mark.slow
 def test_a_circuit_can_be_driven():
     monaco = next(level for level in domain().suites["f1"] if level.name == "Monaco")

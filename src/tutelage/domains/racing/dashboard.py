@@ -18,6 +18,7 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from tutelage.domains.racing.averaging import area_weights
 from tutelage.domains.racing.physics import Car
 
 ROWS, COLUMNS = 12, 96
@@ -90,8 +91,8 @@ def _overlap(low: jax.Array, high: jax.Array, start: float, pitch: float, size: 
 def _score_table() -> np.ndarray:
     """u8[scores, 6, 12]: how bright the score makes each pixel, the lowest score first."""
     glyphs = {character: _glyph(character) for character in _INK}
-    rows = _area_weights(ROWS, 100)[_TEXT[0]]
-    columns = _area_weights(COLUMNS, 1000)[_TEXT[1], :_PAGE]
+    rows = area_weights(ROWS, 100)[_TEXT[0]]
+    columns = area_weights(COLUMNS, 1000)[_TEXT[1], :_PAGE]
     table = [rows @ _written(f"{score:04d}", glyphs) @ columns.T for score in range(LOWEST, HIGHEST + 1)]
     return np.round(table).astype(np.uint8)
 
@@ -121,11 +122,3 @@ def _glyph(character: str) -> np.ndarray:
     ImageDraw.Draw(image).text((20, 20), character, fill=255, font=font)
     ink = image.crop(image.getbbox())
     return np.asarray(ink.resize((right - left, bottom - top), Image.Resampling.BOX), np.float64)
-
-
-def _area_weights(size: int, pixels: int) -> np.ndarray:
-    """f64[size, pixels]: each row averages an equal stretch of the pixels."""
-    low = np.arange(size)[:, None] * pixels / size
-    first = np.arange(pixels)
-    shared = np.minimum(low + pixels / size, first + 1) - np.maximum(low, first)
-    return np.clip(shared, 0, None) * size / pixels

@@ -161,10 +161,10 @@ class RacingEnv(Env):
             side=contacts.sides(state.car),
             on_road=state.on_road,
             visited=state.visited[near],
-            # What the reset visited is paid with the first frame.
             tiles=state.tiles,
             frame=state.frame,
             idle=state.idle,
+            # What the reset visited is paid with the first frame.
             reward=jnp.where(state.frame == 0, FULL_SCORE / scene.n * state.tiles, 0.0),
             terminated=jnp.bool_(False),
             truncated=jnp.bool_(False),

@@ -157,7 +157,7 @@ def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
     position = car.position + DT * velocity
     angle = car.angle + DT * car.spin
     position, angle, solved = _correct(position, angle, limit)
-    # A second pass is needed only by a car that spins fast; a third never was in any drive against Box2D.
+    # Box2D repeats this until errors are within its tolerance, but a third pass only moves roundings.
     again = _correct(position, angle, limit)
     position = jnp.where(solved, position, again[0])
     angle = jnp.where(solved, angle, again[1])

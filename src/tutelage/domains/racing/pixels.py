@@ -19,6 +19,7 @@ from jax.custom_batching import custom_vmap, sequential_vmap
 from jax.flatten_util import ravel_pytree
 
 from tutelage.domains.racing import dashboard, texture
+from tutelage.domains.racing.averaging import area_weights
 from tutelage.domains.racing.physics import DT, HULL, WHEEL_HALF, Car, origin, rotate
 from tutelage.domains.racing.texture import Canvas
 from tutelage.domains.racing.track import PLAYFIELD, SCALE
@@ -284,15 +285,16 @@ def _draw_car(ground: jax.Array, wheels: _Wheels, frame: jax.Array, zoom: jax.Ar
 def _hull_table() -> np.ndarray:
     """f32[50, 12, 8]: the share of each pixel that the hull covers, for each zoom."""
     rows, columns = _PATCH
-    # Pixels of Gymnasium's picture, upwards; enough of them to cover the patch.
-    x = np.arange(int(columns.start * PIXEL[0]), int(columns.stop * PIXEL[0]) + 1)
-    y = np.arange(int(HEIGHT - rows.stop * PIXEL[1]), int(HEIGHT - rows.start * PIXEL[1]) + 1)[:, None]
+    down, across = area_weights(SIDE, HEIGHT)[rows], area_weights(SIDE, WIDTH)[columns]
+    x, y = np.arange(WIDTH), HEIGHT - 1 - np.arange(HEIGHT)[:, None]  # of Gymnasium's pixels, y upwards
+    low, wide = down.any(0), across.any(0)  # only those that the patch averages
+    down, y, across, x = down[:, low], y[low], across[:, wide], x[wide]
     table = []
     for zoom in ZOOMS:
         filled = np.zeros((y.size, x.size), bool)
         for polygon in HULL:
             filled |= _fill(np.floor(EYE + polygon * zoom), x, y)
-        table.append(_shares(HEIGHT - y.ravel() - 1, PIXEL[1], rows) @ filled @ _shares(x, PIXEL[0], columns).T)
+        table.append(down @ filled @ across.T)
     return np.array(table, np.float32)
 
 
@@ -306,10 +308,3 @@ def _fill(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         distance = np.sign(turning) * (edge[0] * (y - a[1]) - edge[1] * (x - a[0]))
         inside &= distance >= -0.5 * abs(edge[1])
     return inside
-
-
-def _shares(pixels: np.ndarray, pitch: float, part: slice) -> np.ndarray:
-    """f64[part, pixels]: the weight of each of Gymnasium's pixels in each of ours."""
-    edge = np.arange(part.start, part.stop)[:, None] * pitch
-    shared = np.minimum(edge + pitch, pixels + 1) - np.maximum(edge, pixels)
-    return np.clip(shared, 0, None) / pitch

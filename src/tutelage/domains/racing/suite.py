@@ -11,11 +11,12 @@ import json
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
-from tutelage.domains.racing import original, spline, track
+from tutelage.domains.racing import original, spline, texture, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import RacingEnv, View, gymnasium_rules
 from tutelage.domains.racing.texture import Canvas
@@ -64,7 +65,7 @@ def centre_line(circuit: Circuit, size: int = F1_TILES) -> track.CentreLine:
 
 def f1(view: View) -> tuple[TestLevel, ...]:
     """The 20 circuits."""
-    return tuple(_f1_level(circuit, view) for circuit in circuits())
+    return tuple(on_line(each.name, centre_line(each), each.frames, view) for each in circuits())
 
 
 def bezier(view: View) -> tuple[TestLevel, ...]:
@@ -78,15 +79,21 @@ def original_car_racing(view: View) -> tuple[TestLevel, ...]:
     return (TestLevel("CarRacing", env, original.draw),)
 
 
-def _f1_level(circuit: Circuit, view: View) -> TestLevel:
-    line = centre_line(circuit)
-    extent = 16 * np.ceil((np.abs(line.points).max() + track.HALF_WIDTH + track.BORDER) / 16)
+def on_line(name: str, line: track.CentreLine, frames: int, view: View, field: float = F1_FIELD) -> TestLevel:
+    """Any closed road as a test level, in buffers of its own size; `field` is half the side of its field, metres."""
+    reach = float(np.abs(line.points).max()) + track.HALF_WIDTH + track.BORDER
+    longest = float(track.steps(line).max())
+    if reach > field:
+        raise InputError(
+            f"{name} reaches {reach:.0f} m from the origin, beyond its field of {field:.0f} m. Scale it down."
+        )
+    if line.points.shape[0] > 2**texture.TILE_BITS:
+        raise InputError(f"{name} has {line.points.shape[0]} tiles; a texture can tell {2**texture.TILE_BITS} apart.")
     env = replace(
         gymnasium_rules(RacingEnv(view=view)),
-        frames=circuit.frames,
-        field=F1_FIELD,
-        canvas=Canvas(extent=float(extent), window=17.0),
-        candidates=F1_CANDIDATES,
+        frames=frames,
+        field=field,
+        canvas=Canvas(extent=16.0 * ceil(reach / 16), window=longest + 2 * (track.HALF_WIDTH + track.BORDER)),
+        candidates=min(F1_CANDIDATES, line.points.shape[0]),
     )
-
-    return TestLevel(circuit.name, env, lambda _: line)
+    return TestLevel(name, env, lambda _: line)
