@@ -1,5 +1,7 @@
 """Levels: drawn, edited, mutated, described; and the benchmarks."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -107,9 +109,17 @@ def test_describe_a_convex_track():
 
 
 def test_bad_json_gets_a_sentence():
-    for value in ([1, 2], {"point": []}, {"points": "abc"}, {"points": [[0, 0], [1]]}):
+    bad_line = {"line": [[0, 0, 0], [1, 0, 0]], "size": 4}
+    for value in ([1, 2], {"point": []}, {"points": "abc"}, {"points": [[0, 0], [1]]}, bad_line):
         with pytest.raises(InputError):
             DESIGN.from_json(value)
+
+
+def test_centre_lines_round_trip_through_json():
+    for line in (suite.centre_line(suite.circuit("Monaco"), 600), jax.jit(original.draw)(KEY)):
+        again = DESIGN.from_json(json.loads(json.dumps(DESIGN.to_json(line))))
+        for a, b in zip(line, again, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_twenty_circuits_of_the_right_length():

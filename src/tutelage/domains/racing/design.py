@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage.domains.racing import picture, track
-from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, Level
+from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CentreLine, Level
 from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
 
 NOISE = 16
@@ -142,16 +142,35 @@ class RacingDesign(Design):
         """u8[384, 384, 3]: the track from above."""
         return picture.birds_eye(track.bezier(level))
 
-    def to_json(self, level: Level) -> Json:
-        """The control points, {"points": [[x, y], …]}."""
-        return {"points": np.asarray(level.points, np.float64)[: int(level.n)].tolist()}
+    def to_json(self, level: Level | CentreLine) -> Json:
+        """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a centre line."""
+        n = int(level.n)
+        if isinstance(level, Level):
+            return {"points": np.asarray(level.points, np.float64)[:n].tolist()}
+        rows = np.column_stack([level.points, level.heading]).astype(np.float64)
+        return {"line": rows[:n].tolist(), "size": len(rows)}
 
-    def from_json(self, value: Json) -> Level:
+    def from_json(self, value: Json) -> Level | CentreLine:
         """The inverse of `to_json`."""
-        if not isinstance(value, dict) or "points" not in value:
-            raise InputError(f'A track is written {{"points": [[x, y], …]}}; got {value!r:.80}.')
-        try:
-            points = np.asarray(value["points"], np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"The points of a track are pairs of numbers; got {value['points']!r:.80}.") from error
-        return track.from_points(points)
+        if isinstance(value, dict) and "points" in value:
+            return track.from_points(_numbers(value["points"]))
+        if isinstance(value, dict) and "line" in value and isinstance(value.get("size"), int):
+            return _line_from_rows(_numbers(value["line"]), value["size"])
+        raise InputError(
+            f'A track is {{"points": [[x, y], …]}} or {{"line": [[x, y, heading], …], "size": L}}; got {value!r:.80}.'
+        )
+
+
+def _numbers(value: Json) -> np.ndarray:
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The points of a track are rows of equally many numbers; got {value!r:.80}.") from error
+
+
+def _line_from_rows(rows: np.ndarray, size: int) -> CentreLine:
+    """A centre line of `size` points from its n real ones, [n, 3]."""
+    if rows.ndim != 2 or rows.shape[1] != 3 or not 3 <= len(rows) <= size or not np.isfinite(rows).all():
+        raise InputError(f"A line has 3 to size={size} rows of finite x, y and heading; got shape {rows.shape}.")
+    padded = jnp.asarray(rows[np.arange(size) % len(rows)], jnp.float32)
+    return CentreLine(padded[:, :2], padded[:, 2], jnp.int32(len(rows)))

@@ -13,6 +13,7 @@ from PIL import Image
 
 from tutelage.domains.racing import texture, track
 from tutelage.domains.racing.pixels import FIELD, GREY
+from tutelage.types import InputError
 
 START = (255, 220, 0)  # the colour of the first tile
 
@@ -22,6 +23,8 @@ def birds_eye(line: track.CentreLine, size: int = 384, extent: float = 192.0) ->
 
     `extent` is half the side of what is shown, in metres. `size` must be a multiple of 32.
     """
+    if size % 32:
+        raise InputError(f"The size of a bird's-eye view is a multiple of 32; got {size}.")
     canvas = texture.Canvas(extent=extent, texel=2 * extent / size, window=20.0)
     paint = texture.unpack(texture.paint(canvas, line)[:size][::-1])
     ground = jnp.array([GREY, FIELD, GREY])
