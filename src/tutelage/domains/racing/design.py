@@ -1,0 +1,176 @@
+"""Θ of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
+
+The generator places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the
+field. It sees the sketch, the time step and 16 fresh noise numbers; cells that it has chosen are masked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage.domains.racing import picture, track
+from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CentreLine, Level
+from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
+
+NOISE = 16
+MIN_POINTS = 3
+HALF_SQUARE = PLAYFIELD / 2  # control points lie within this of the middle
+
+
+class EditorObs(NamedTuple):
+    """What the generator sees."""
+
+    sketch: jax.Array  # f32[10, 10] 1 where there is a control point
+    time: jax.Array  # i32[] points placed so far
+    noise: jax.Array  # f32[16]
+    mask: jax.Array  # bool[100] the cells that may still be chosen
+
+
+class EditorState(NamedTuple):
+    """The cells chosen so far."""
+
+    cells: jax.Array  # i32[12]
+    time: jax.Array  # i32[]
+
+
+@dataclass(frozen=True)
+class RacingEditor(Env):
+    """The generator's MDP: twelve steps, each the choice of a cell. It has no reward of its own."""
+
+    @property
+    def actions(self) -> Discrete:
+        """The cells of the sketch, row by row."""
+        return Discrete(SKETCH**2)
+
+    @property
+    def horizon(self) -> int:
+        """One step for each control point."""
+        return MAX_POINTS
+
+    def reset(self, key: Key, scene: tuple[()]) -> tuple[EditorState, EditorObs]:
+        """Begin with an empty sketch."""
+        state = EditorState(jnp.zeros(MAX_POINTS, jnp.int32), jnp.int32(0))
+        return state, self._observe(key, state)
+
+    def step(self, key: Key, scene: tuple[()], state: EditorState, action: jax.Array) -> tuple[EditorState, Step]:
+        """Put a control point into a cell."""
+        state = EditorState(state.cells.at[state.time].set(action.astype(jnp.int32)), state.time + 1)
+        done = state.time >= MAX_POINTS
+        return state, Step(self._observe(key, state), jnp.float32(0), done, jnp.bool_(False))
+
+    def _observe(self, key: Key, state: EditorState) -> EditorObs:
+        placed = jnp.arange(MAX_POINTS) < state.time
+        sketch = jnp.zeros(SKETCH**2, bool).at[state.cells].max(placed)
+        return EditorObs(
+            sketch=sketch.reshape(SKETCH, SKETCH).astype(jnp.float32),
+            time=state.time,
+            noise=jax.random.uniform(key, (NOISE,)),
+            mask=~sketch,
+        )
+
+
+@dataclass(frozen=True)
+class RacingDesign(Design):
+    """Tracks of 3 to 12 control points."""
+
+    shift: float = PLAYFIELD / SKETCH  # metres, the most that a mutation moves a point along each axis
+
+    @property
+    def editor(self) -> RacingEditor:
+        """The generator's MDP."""
+        return RacingEditor()
+
+    def sample(self, key: Key) -> Level:
+        """Twelve points, uniform in a square of half the field's side."""
+        points = jax.random.uniform(key, (MAX_POINTS, 2), minval=-HALF_SQUARE, maxval=HALF_SQUARE)
+        return Level(points, jnp.int32(MAX_POINTS))
+
+    def build(self, key: Key, state: EditorState) -> Level:
+        """The track through the middles of the chosen cells."""
+        return Level(track.cell_centre(state.cells), jnp.int32(MAX_POINTS))
+
+    def mutate(self, key: Key, level: Level) -> Level:
+        """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move."""
+        which_key, kind_key, place_key = jax.random.split(key, 3)
+        which = jax.random.randint(which_key, (), 0, level.n)
+        kind = jax.random.randint(kind_key, (), 0, 3)
+        add = (kind == 1) & (level.n < MAX_POINTS)
+        remove = (kind == 2) & (level.n > MIN_POINTS)
+
+        unit = jax.random.uniform(place_key, (2,), minval=-1.0)
+        moved = jnp.clip(level.points[which] + self.shift * unit, -HALF_SQUARE, HALF_SQUARE)
+        # To remove a point is to put the last one in its place.
+        new = jnp.where(add, HALF_SQUARE * unit, jnp.where(remove, level.points[level.n - 1], moved))
+        points = level.points.at[jnp.where(add, level.n, which)].set(new)
+        n = level.n + add - remove
+        return Level(jnp.where((jnp.arange(MAX_POINTS) < n)[:, None], points, 0.0), n)
+
+    def valid(self, level: Level) -> jax.Array:
+        """bool[]: 3 to 12 finite, different points that do not all lie on one line."""
+        real = jnp.arange(MAX_POINTS) < level.n
+        both = real[:, None] & real[None]
+        gap = level.points[:, None] - level.points[None]
+        distinct = ~(both & (jnp.abs(gap).max(-1) < 1e-3) & ~np.eye(MAX_POINTS, dtype=bool)).any()
+        spoke = level.points - level.points[0]
+        far = spoke[jnp.argmax(jnp.where(real, (spoke**2).sum(-1), -1.0))]
+        off_line = jnp.abs(spoke[:, 0] * far[1] - spoke[:, 1] * far[0]) > 1e-3 * (far**2).sum()
+        finite = jnp.where(real[:, None], jnp.isfinite(level.points), True).all()
+        enough = (level.n >= MIN_POINTS) & (level.n <= MAX_POINTS)
+        return enough & finite & distinct & (off_line & real).any()
+
+    def describe(self, level: Level) -> dict[str, jax.Array]:
+        """Length in metres, curvature in 1/m, convexity and overlap as shares of the track."""
+        line = track.bezier(level)
+        step, curvature = track.steps(line), track.curvature(line)
+        length = step.sum()
+        real = jnp.arange(track.TILES) < line.n
+        return {
+            "length": length,
+            "mean_curvature": (jnp.abs(curvature) * step).sum() / length,
+            "max_curvature": jnp.abs(curvature).max(),
+            "convexity": ((curvature >= 0) & real).sum() / line.n,
+            "overlap": track.overlaps(line).sum() / line.n,
+            "points": level.n,
+        }
+
+    def image(self, level: Level) -> jax.Array:
+        """u8[384, 384, 3]: the track from above."""
+        return picture.birds_eye(track.bezier(level))
+
+    def to_json(self, level: Level | CentreLine) -> Json:
+        """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a centre line."""
+        n = int(level.n)
+        if isinstance(level, Level):
+            return {"points": np.asarray(level.points, np.float64)[:n].tolist()}
+        rows = np.column_stack([level.points, level.heading]).astype(np.float64)
+        return {"line": rows[:n].tolist(), "size": len(rows)}
+
+    def from_json(self, value: Json) -> Level | CentreLine:
+        """The inverse of `to_json`."""
+        if isinstance(value, dict) and "points" in value:
+            return track.from_points(_numbers(value["points"]))
+        if isinstance(value, dict) and "line" in value and isinstance(value.get("size"), int):
+            return _line_from_rows(_numbers(value["line"]), value["size"])
+        raise InputError(
+            f'A track is {{"points": [[x, y], …]}} or {{"line": [[x, y, heading], …], "size": L}}; got {value!r:.80}.'
+        )
+
+
+def _numbers(value: Json) -> np.ndarray:
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The points of a track are rows of equally many numbers; got {value!r:.80}.") from error
+
+
+def _line_from_rows(rows: np.ndarray, size: int) -> CentreLine:
+    """A centre line of `size` points from its n real ones, [n, 3]."""
+    if rows.ndim != 2 or rows.shape[1] != 3 or not 3 <= len(rows) <= size or not np.isfinite(rows).all():
+        raise InputError(f"A line has 3 to size={size} rows of finite x, y and heading; got shape {rows.shape}.")
+    padded = jnp.asarray(rows[np.arange(size) % len(rows)], jnp.float32)
+    return CentreLine(padded[:, :2], padded[:, 2], jnp.int32(len(rows)))

@@ -1,0 +1,246 @@
+"""The rules of CarRacing as an underspecified POMDP whose level is a track (paper, appendix on CarRacing).
+
+An action is held for eight frames and only the last is drawn. Each new tile earns 1000/n, each frame costs
+0.1. In training an episode lasts at most 1000 frames and ends early when no tile has been reached for 100;
+evaluation can ask for the rules of Gymnasium instead (`gymnasium_rules`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tutelage.domains.racing import contacts, physics, pixels, texture, track
+from tutelage.domains.racing.physics import Car
+from tutelage.domains.racing.texture import BEZIER_CANVAS, Canvas
+from tutelage.types import Box, Env, InputError, Key, Step
+
+FULL_SCORE, FRAME_COST, FAULT = 1000.0, 0.1, -100.0
+LAP = 0.95  # the share of tiles after which the first tile closes a lap
+
+
+@dataclass(frozen=True)
+class View:
+    """What of a frame the agent gets. The stack's frames are along the last axis, the newest last."""
+
+    crop: bool = False  # without the dashboard and six columns at each side: 84×84
+    grey: bool = False
+    stack: int = 1
+
+    def __post_init__(self) -> None:
+        if self.stack < 1:
+            raise InputError(f"A view stacks at least one frame; got stack={self.stack}.")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of an observation, u8."""
+        side = pixels.ROWS if self.crop else pixels.SIDE
+        return side, side, self.stack * (1 if self.grey else 3)
+
+    def select(self, frame: jax.Array) -> jax.Array:
+        """u8[H, W, 1 or 3]: one frame u8[96, 96, 3], cropped and without colour if so desired."""
+        if self.crop:
+            frame = frame[: pixels.ROWS, 6:-6]
+        if self.grey:
+            luma = jnp.tensordot(frame.astype(jnp.float32), jnp.array([0.299, 0.587, 0.114]), 1)
+            frame = jnp.round(luma).astype(jnp.uint8)[..., None]
+        return frame
+
+
+WHOLE_VIEW = View()
+
+
+class Scene(NamedTuple):
+    """A track made ready to drive on."""
+
+    n: jax.Array  # i32[] tiles
+    start: jax.Array  # f32[2]
+    heading: jax.Array  # f32[]
+    middle: jax.Array  # f32[L, 2] of each tile
+    radius: jax.Array  # f32[L] from there to its farthest corner
+    outline: jax.Array  # f32[L, 32]
+    picture: jax.Array  # u32[1.5 side, side]
+
+
+class State(NamedTuple):
+    """An episode under way."""
+
+    car: Car
+    on_road: jax.Array  # bool[4] wheels that touched a tile when the last frame began
+    visited: jax.Array  # bool[L]
+    tiles: jax.Array  # i32[] how many were visited
+    frame: jax.Array  # i32[] frames since the reset
+    idle: jax.Array  # i32[] frames since the last new tile
+    seen: Any  # u8[H, W, C] the last observation if frames are stacked, else ()
+
+
+class _Drive(NamedTuple):
+    """What changes from frame to frame within one action; K candidate tiles."""
+
+    car: Car
+    side: jax.Array  # f32[4, 2] of the wheels; here, so that it is worked out once a frame
+    on_road: jax.Array  # bool[4]
+    visited: jax.Array  # bool[K]
+    tiles: jax.Array  # i32[]
+    frame: jax.Array  # i32[]
+    idle: jax.Array  # i32[]
+    reward: jax.Array  # f32[]
+    terminated: jax.Array  # bool[]
+    truncated: jax.Array  # bool[]
+
+
+@dataclass(frozen=True)
+class RacingEnv(Env):
+    """CarRacing on a `Level` or a `CentreLine`. The defaults are the paper's training rules."""
+
+    frames: int = 1000  # of an episode
+    repeat: int = 8  # frames for which an action is held
+    idle_limit: int | None = 100  # frames without a new tile that end the episode
+    boundary: bool = False  # whether leaving the field costs 100 and ends the episode
+    field: float = track.PLAYFIELD  # half its side, metres
+    canvas: Canvas = BEZIER_CANVAS
+    view: View = WHOLE_VIEW
+    candidates: int = 128  # tiles that one action can touch: so many of the nearest
+
+    @property
+    def actions(self) -> Box:
+        """Steering (left is negative), gas and brake."""
+        return Box((-1.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+
+    @property
+    def horizon(self) -> int:
+        """Actions in the longest episode."""
+        return -(-self.frames // self.repeat)
+
+    def load(self, level: track.Level | track.CentreLine) -> Scene:
+        """Build the tiles of a track and paint its texture."""
+        line = track.bezier(level) if isinstance(level, track.Level) else level
+        corners = track.tiles(line)
+        real = jnp.arange(corners.shape[0]) < line.n
+        corners = jnp.where(real[:, None, None], corners, 1e6)  # nothing can touch what is not there
+        middle = corners.mean(1)
+        return Scene(
+            n=line.n,
+            start=line.points[0],
+            heading=line.heading[0],
+            middle=middle,
+            radius=jnp.sqrt(((corners - middle[:, None]) ** 2).sum(-1)).max(-1),
+            outline=contacts.outlines(corners).T,
+            picture=texture.paint(self.canvas, line),
+        )
+
+    def reset(self, key: Key, scene: Scene) -> tuple[State, jax.Array]:
+        """Put the car at rest on the first tile. Like Gymnasium's, this takes a frame and visits tiles."""
+        car = physics.place(scene.start, scene.heading)
+        touched = contacts.touching(scene.outline.T, car.position[1:], contacts.sides(car))
+        visited = touched > 0
+        state = State(
+            car=physics.settle(car),
+            on_road=contacts.wheels_of(touched),
+            visited=visited,
+            tiles=visited.sum(dtype=jnp.int32),
+            frame=jnp.int32(0),
+            idle=jnp.int32(0),
+            seen=(),
+        )
+        frame = self.view.select(self.draw(scene, state))
+        obs = jnp.tile(frame, self.view.stack)
+        return state._replace(seen=self._remember(obs)), obs
+
+    def step(self, key: Key, scene: Scene, state: State, action: jax.Array) -> tuple[State, Step]:
+        """Hold an action, f32[3], for `repeat` frames, or until the episode ends."""
+        box = self.actions
+        action = jnp.clip(action, jnp.array(box.low), jnp.array(box.high))
+        near = self._nearest(scene, state)
+        outline = scene.outline[near].T
+        drive = _Drive(
+            car=state.car,
+            side=contacts.sides(state.car),
+            on_road=state.on_road,
+            visited=state.visited[near],
+            tiles=state.tiles,
+            frame=state.frame,
+            idle=state.idle,
+            # What the reset visited is paid with the first frame.
+            reward=jnp.where(state.frame == 0, FULL_SCORE / scene.n * state.tiles, 0.0),
+            terminated=jnp.bool_(False),
+            truncated=jnp.bool_(False),
+        )
+
+        def hold(drive: _Drive, _: None) -> tuple[_Drive, None]:
+            ended = drive.terminated | drive.truncated
+            new = self._frame(scene, near == 0, outline, drive, action)
+            return jax.tree.map(lambda old, new: jnp.where(ended, old, new), drive, new), None
+
+        drive, _ = jax.lax.scan(hold, drive, length=self.repeat)
+        state = State(
+            car=drive.car,
+            on_road=drive.on_road,
+            visited=state.visited.at[near].set(drive.visited),
+            tiles=drive.tiles,
+            frame=drive.frame,
+            idle=drive.idle,
+            seen=state.seen,
+        )
+        obs = self.view.select(self.draw(scene, state))
+        if self.view.stack > 1:
+            obs = jnp.concatenate([state.seen[..., obs.shape[-1] :], obs], -1)
+        step = Step(obs, drive.reward, drive.terminated, drive.truncated)
+        return state._replace(seen=self._remember(obs)), step
+
+    def draw(self, scene: Scene, state: State) -> jax.Array:
+        """u8[96, 96, 3]: the frame as Gymnasium draws it."""
+        paid = FRAME_COST * jnp.maximum(state.frame - 1, 0)  # it draws before it takes the frame's cost
+        score = FULL_SCORE / scene.n * state.tiles - paid
+        return pixels.draw(self.canvas, scene.picture, state.visited, state.car, state.frame, score, self.field)
+
+    def _remember(self, obs: jax.Array) -> Any:
+        return obs if self.view.stack > 1 else ()
+
+    def _nearest(self, scene: Scene, state: State) -> jax.Array:
+        """i32[K]: the tiles nearest to the middle of the way that the car makes in one action."""
+        if self.candidates >= scene.radius.shape[0]:
+            return jnp.arange(scene.radius.shape[0])
+        halfway = state.car.position[0] + 0.5 * self.repeat * physics.DT * state.car.velocity[0]
+        distance = jnp.sqrt(((scene.middle - halfway) ** 2).sum(-1)) - scene.radius
+        return jax.lax.top_k(-distance, self.candidates)[1]
+
+    def _frame(self, scene: Scene, first: jax.Array, outline: jax.Array, drive: _Drive, action: jax.Array) -> _Drive:
+        """One frame: contacts are found before the car moves, and give grip in the next frame."""
+        touched = contacts.touching(outline, drive.car.position[1:], drive.side)
+        visited = drive.visited | (touched > 0)
+        fresh = (visited & ~drive.visited).sum(dtype=jnp.int32)
+        tiles = drive.tiles + fresh
+        lap = (first & visited & ~drive.visited).any() & (tiles > LAP * scene.n)
+        car = physics.advance(drive.car, action, drive.on_road)
+
+        frame = drive.frame + 1
+        idle = jnp.where(fresh > 0, 0, drive.idle + 1)
+        reward = FULL_SCORE / scene.n * fresh - FRAME_COST
+        terminated = (tiles == scene.n) | lap
+        if self.idle_limit is not None:
+            terminated |= idle >= self.idle_limit
+        if self.boundary:
+            outside = (jnp.abs(physics.origin(car)) > self.field).any()
+            reward = jnp.where(outside, FAULT, reward)
+            terminated |= outside
+        return _Drive(
+            car=car,
+            side=contacts.sides(car),
+            on_road=contacts.wheels_of(touched),
+            visited=visited,
+            tiles=tiles,
+            frame=frame,
+            idle=idle,
+            reward=drive.reward + reward,
+            terminated=terminated,
+            truncated=(frame >= self.frames) & ~terminated,
+        )
+
+
+def gymnasium_rules(env: RacingEnv) -> RacingEnv:
+    """The same environment for evaluation: no early end, and a penalty for leaving the field."""
+    return replace(env, idle_limit=None, boundary=True)

@@ -1,0 +1,99 @@
+"""Zero-shot benchmarks: 20 F1 circuits, Bézier tracks never trained on, and the original CarRacing.
+
+Circuits are closed splines fitted by `tools/fit_circuits.py` to the surveyed centre lines of the f1-circuits
+collection (T. Bacinger, MIT licence), scaled to the lengths and run with the frame limits of the paper's
+benchmark. All are played by Gymnasium's rules: no early end, and a penalty for leaving the field.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from tutelage.domains.racing import original, spline, texture, track
+from tutelage.domains.racing.design import RacingDesign
+from tutelage.domains.racing.env import RacingEnv, View, gymnasium_rules
+from tutelage.domains.racing.texture import Canvas
+from tutelage.types import InputError, TestLevel
+
+F1_TILES = 5000
+F1_FIELD = 500.0  # metres: the circuits do not fit on Gymnasium's
+F1_CANDIDATES = 512  # tiles are so short that a fast car meets hundreds in an action
+
+
+class Circuit(NamedTuple):
+    """One entry of `circuits.json`."""
+
+    name: str
+    circuit: str
+    length: int  # world units, the metres of the game
+    frames: int
+    points: np.ndarray  # f64[n, 2] control points of a closed spline, metres of the real circuit
+
+
+@cache
+def circuits() -> tuple[Circuit, ...]:
+    """All circuits, in alphabetical order."""
+    text = files("tutelage.domains.racing").joinpath("circuits.json").read_text(encoding="utf-8")
+    return tuple(
+        Circuit(name, entry["circuit"], entry["length"], entry["frames"], np.array(entry["points"]))
+        for name, entry in json.loads(text).items()
+    )
+
+
+def circuit(name: str) -> Circuit:
+    """A circuit by its name."""
+    for candidate in circuits():
+        if candidate.name == name:
+            return candidate
+    raise InputError(f"There is no circuit {name!r}. There are: {', '.join(c.name for c in circuits())}.")
+
+
+def centre_line(circuit: Circuit, size: int = F1_TILES) -> track.CentreLine:
+    """The road of a circuit in world units: `size` points, its bounding box centred on the origin."""
+    points = spline.curve(circuit.points, size)
+    points -= (points.min(0) + points.max(0)) / 2
+    points *= circuit.length / np.linalg.norm(np.roll(points, -1, 0) - points, axis=1).sum()
+    return track.from_closed_line(points, size)
+
+
+def f1(view: View) -> tuple[TestLevel, ...]:
+    """The 20 circuits."""
+    return tuple(on_line(each.name, centre_line(each), each.frames, view) for each in circuits())
+
+
+def bezier(view: View) -> tuple[TestLevel, ...]:
+    """Random Bézier tracks, a new one for each episode."""
+    return (TestLevel("Bezier", gymnasium_rules(RacingEnv(view=view)), RacingDesign().sample),)
+
+
+def original_car_racing(view: View) -> tuple[TestLevel, ...]:
+    """Gymnasium's own random tracks, a new one for each episode."""
+    env = gymnasium_rules(RacingEnv(view=view, canvas=Canvas(extent=256.0)))
+    return (TestLevel("CarRacing", env, original.draw),)
+
+
+def on_line(name: str, line: track.CentreLine, frames: int, view: View, field: float = F1_FIELD) -> TestLevel:
+    """Any closed road as a test level, in buffers of its own size; `field` is half the side of its field, metres."""
+    reach = float(np.abs(line.points).max()) + track.HALF_WIDTH + track.BORDER
+    longest = float(track.steps(line).max())
+    if reach > field:
+        raise InputError(
+            f"{name} reaches {reach:.0f} m from the origin, beyond its field of {field:.0f} m. Scale it down."
+        )
+    if line.points.shape[0] > 2**texture.TILE_BITS:
+        raise InputError(f"{name} has {line.points.shape[0]} tiles; a texture can tell {2**texture.TILE_BITS} apart.")
+    env = replace(
+        gymnasium_rules(RacingEnv(view=view)),
+        frames=frames,
+        field=field,
+        canvas=Canvas(extent=16.0 * ceil(reach / 16), window=longest + 2 * (track.HALF_WIDTH + track.BORDER)),
+        candidates=min(F1_CANDIDATES, line.points.shape[0]),
+    )
+    return TestLevel(name, env, lambda _: line)

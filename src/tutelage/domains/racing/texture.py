@@ -1,0 +1,180 @@
+"""The road of one level, painted once into a texture that every frame samples.
+
+A texel is one u32: how much of it road covers (7 bits), white kerb (6) and red kerb (6), and the tile on top
+(13), whose grey depends on whether it has been visited. Tiles are painted in order, as Gymnasium does, each
+into a small window. A pyramid of halved copies lies beside the full one in the same array, for the zoom of
+the first second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.custom_batching import sequential_vmap
+
+from tutelage.domains.racing import track
+
+ROAD_BITS, KERB_BITS, TILE_BITS = 7, 6, 13
+GROW = 0.5 / 16.2  # Gymnasium's polygons include their outline: half a pixel of its 1000×800 picture
+_TILE = np.uint32(2**TILE_BITS - 1)
+_LOWEST = sum(1 << bit for bit in (TILE_BITS, TILE_BITS + KERB_BITS, TILE_BITS + 2 * KERB_BITS))  # of each share
+_ABOVE_LOWEST = np.uint32(2**32 - 1 - _LOWEST) & ~_TILE
+
+
+class Paint(NamedTuple):
+    """Unpacked texels."""
+
+    road: jax.Array  # f32 in [0, 1]
+    white: jax.Array  # f32 in [0, 1]
+    red: jax.Array  # f32 in [0, 1]
+    tile: jax.Array  # u32
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """The size of a texture: a square from −extent to extent."""
+
+    extent: float = 192.0  # metres; random Bézier tracks reach 190
+    texel: float = 0.4  # metres; blurs about as much as the area that Gymnasium averages into a pixel
+    window: float = 20.0  # metres; no tile with its kerb is wider or higher
+
+    @property
+    def side(self) -> int:
+        """Texels along a side, a multiple of 32."""
+        return 32 * int(np.ceil(2 * self.extent / self.texel / 32))
+
+    @property
+    def levels(self) -> int:
+        """Copies in the pyramid."""
+        return 6
+
+    @property
+    def corners(self) -> np.ndarray:
+        """i32[levels, 2]: the row and column of each copy: the full one, then the rest above it in a row."""
+        columns = [0, *np.cumsum([self.side >> level for level in range(1, self.levels)])]
+        return np.array([(0, 0), *((self.side, column) for column in columns[:-1])], np.int32)
+
+
+BEZIER_CANVAS = Canvas()
+
+
+def pack(paint: Paint) -> jax.Array:
+    """u32[...]: texels."""
+
+    def quantise(value: jax.Array, bits: int) -> jax.Array:
+        return (value * (2**bits - 1) + 0.5).astype(jnp.uint32)
+
+    kerbs = quantise(paint.white, KERB_BITS) << KERB_BITS | quantise(paint.red, KERB_BITS)
+    return (quantise(paint.road, ROAD_BITS) << 2 * KERB_BITS | kerbs) << TILE_BITS | paint.tile
+
+
+def unpack(texel: jax.Array) -> Paint:
+    """The inverse of `pack`, up to rounding."""
+
+    def share(value: jax.Array, bits: int) -> jax.Array:
+        # By way of i32, which CPUs can turn into floats many at a time.
+        return (value & (2**bits - 1)).astype(jnp.int32).astype(jnp.float32) * (1 / (2**bits - 1))
+
+    return Paint(
+        road=share(texel >> (TILE_BITS + 2 * KERB_BITS), ROAD_BITS),
+        white=share(texel >> (TILE_BITS + KERB_BITS), KERB_BITS),
+        red=share(texel >> TILE_BITS, KERB_BITS),
+        tile=texel & _TILE,
+    )
+
+
+def paint(canvas: Canvas, line: track.CentreLine) -> jax.Array:
+    """u32[1.5 side, side]: the texture of a track and its pyramid; row 0 is the southernmost."""
+    corners = track.tiles(line)
+    has_kerb, kerb = track.kerbs(line)
+    kerb = jnp.where(has_kerb[:, None, None], kerb, corners)
+    low = jnp.minimum(corners, kerb).min(1)
+    window = jnp.floor((low + canvas.extent) / canvas.texel - 1).astype(jnp.int32)
+    planes = jnp.stack([_planes(line, corners), _planes(line, kerb)], 1)
+
+    # One level after the other: batched windows would become scatters, which are far slower on a CPU.
+    return sequential_vmap(partial(_paint, canvas))(window, planes, has_kerb, line.n)
+
+
+def _planes(line: track.CentreLine, corners: jax.Array) -> jax.Array:
+    """f32[L, 4, 3]: half planes a·x + b·y + c: ahead of a tile's beginning, of its end, within its sides."""
+
+    def through(point: jax.Array, normal: jax.Array) -> jax.Array:
+        return jnp.concatenate([normal, -(normal * point).sum(-1, keepdims=True)], -1)
+
+    def within(a: jax.Array, b: jax.Array) -> jax.Array:
+        edge = b - a
+        normal = jnp.stack([-edge[:, 1], edge[:, 0]], -1)
+        normal = normal / jnp.maximum(jnp.sqrt((edge**2).sum(-1, keepdims=True)), 1e-6)
+        inwards = jnp.sign((normal * (corners.mean(1) - a)).sum(-1, keepdims=True))
+        return through(a, inwards * normal)
+
+    ahead = jnp.stack([-jnp.sin(line.heading), jnp.cos(line.heading)], -1)
+    return jnp.stack(
+        [
+            through(corners[:, 2], ahead[track.previous(line)]),
+            through(corners[:, 0], ahead),
+            within(corners[:, 1], corners[:, 2]),
+            within(corners[:, 3], corners[:, 0]),
+        ],
+        1,
+    )
+
+
+def _paint(canvas: Canvas, window: jax.Array, planes: jax.Array, has_kerb: jax.Array, n: jax.Array) -> jax.Array:
+    """Paint tiles in order.
+
+    `window` i32[L, 2] is the first column and row that a tile and its kerb touch;
+    `planes` f32[L, 2, 4, 3] are those of both.
+    """
+    size = int(np.ceil(canvas.window / canvas.texel)) + 2
+    grid = jnp.arange(size) + 0.5
+
+    def paint_tile(i: jax.Array, picture: jax.Array) -> jax.Array:
+        column, row = jnp.clip(window[i], 0, canvas.side - size)
+        x = (column + grid) * canvas.texel - canvas.extent
+        y = ((row + grid) * canvas.texel - canvas.extent)[:, None]
+
+        def cover(plane: jax.Array, slack: float) -> jax.Array:
+            """Smooth across the road's sides; hard, with some slack, where one tile meets the next."""
+            begun, ended, left, right = (p[0] * x + p[1] * y + p[2] for p in plane)
+            # In a bend tighter than the road is wide the two ends cross, and the tile is two triangles.
+            between = ((begun > -slack) & (ended < slack)) | ((begun < slack) & (ended > -slack))
+            sides = [jnp.clip((side + GROW) / canvas.texel + 0.5, 0, 1) for side in (left, right)]
+            return sides[0] * sides[1] * between
+
+        old = unpack(jax.lax.dynamic_slice(picture, (row, column), (size, size)))
+        road = cover(planes[i, 0], 0.5 * canvas.texel)
+        kerb = jnp.where(has_kerb[i], cover(planes[i, 1], 0.0), 0.0)
+        white = jnp.where(i % 2 == 0, kerb, 0.0)
+        bare = (1 - road) * (1 - kerb)
+        new = Paint(
+            road=jnp.maximum(old.road, road) * (1 - kerb),  # where tiles meet, their sides are one
+            white=old.white * bare + white,
+            red=old.red * bare + (kerb - white),
+            tile=jnp.where(road > 0, i.astype(jnp.uint32), old.tile),
+        )
+        return jax.lax.dynamic_update_slice(picture, pack(new), (row, column))
+
+    picture = jnp.zeros((canvas.side * 3 // 2, canvas.side), jnp.uint32)
+    picture = jax.lax.fori_loop(0, n, paint_tile, picture)
+    copy = picture[: canvas.side]
+    for corner in canvas.corners[1:]:
+        copy = _halve(copy)
+        picture = jax.lax.dynamic_update_slice(picture, copy, corner)
+    return picture
+
+
+def _halve(picture: jax.Array) -> jax.Array:
+    """The mean of 2×2 texels, share by share without unpacking; of the tiles, the first."""
+
+    def mean(a: jax.Array, b: jax.Array) -> jax.Array:
+        return (a & b & ~_TILE) + (((a ^ b) & _ABOVE_LOWEST) >> 1) + (a & _TILE)
+
+    rows = mean(picture[0::2], picture[1::2])
+    return mean(rows[:, 0::2], rows[:, 1::2])

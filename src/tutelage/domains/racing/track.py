@@ -1,0 +1,234 @@
+"""Tracks: control points → Bézier centre line → tiles (paper, appendix on CarRacing).
+
+A `Level` is at most 12 control points. They are sorted by angle about their mean and joined by cubic Bézier
+curves into a closed, counter-clockwise `CentreLine` of L points; tile i is the piece of road between points i
+− 1 and i. A centre line may also be given directly (a circuit, a CSV file, one of Gymnasium's own tracks):
+the environment takes either. Arrays have a static length L; the first `n` entries are real and indices
+wrap around there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tutelage.types import InputError
+
+SCALE = 6.0
+PLAYFIELD = 2000 / SCALE  # half the side of the field, metres
+HALF_WIDTH = 40 / SCALE  # of the road
+BORDER = 8 / SCALE  # width of the red and white kerbs
+KERB_TURN, KERB_RUN = 0.2 * 0.31, 4  # a kerb needs this turn (rad) on so many tiles in a row
+
+MAX_POINTS = 12
+SAMPLES = 39  # tiles on one Bézier segment
+TILES = MAX_POINTS * SAMPLES
+REACH = 0.2  # inner Bézier points lie this share of the segment away from its ends
+LEAN = np.arctan(0.2) / np.pi + 0.5  # weight of the coming segment's heading in the tangent at a control point
+SKETCH = 10  # cells on a side of the generator's sketch
+
+
+class Level(NamedTuple):
+    """A Bézier track. Only its first `n` points mean anything."""
+
+    points: jax.Array  # f32[12, 2] metres
+    n: jax.Array  # i32[]
+
+
+class CentreLine(NamedTuple):
+    """A closed road, counter-clockwise or not; the car starts at point 0."""
+
+    points: jax.Array  # f32[L, 2] metres
+    heading: jax.Array  # f32[L]; as a car's angle: 0 drives along +y
+    n: jax.Array  # i32[]
+
+
+def bezier(level: Level) -> CentreLine:
+    """The centre line of a level: f32[468, 2], bounding box centred on the origin, start nearest to 0°."""
+    real = jnp.arange(MAX_POINTS) < level.n
+    mean = jnp.where(real[:, None], level.points, 0).sum(0) / level.n
+    spoke = level.points - mean
+    order = jnp.argsort(jnp.where(real, jnp.arctan2(spoke[:, 1], spoke[:, 0]), jnp.inf))
+    start = level.points[order]
+    end = start[_wrap(1, MAX_POINTS, level.n)]
+    segment = end - start
+    theta = jnp.arctan2(segment[:, 1], segment[:, 0]) % (2 * jnp.pi)
+    before = theta[_wrap(-1, MAX_POINTS, level.n)]
+    tangent = LEAN * theta + (1 - LEAN) * before + jnp.pi * (jnp.abs(theta - before) > jnp.pi)
+    towards = jnp.stack([jnp.cos(tangent), jnp.sin(tangent)], -1)
+    reach = REACH * jnp.sqrt((segment**2).sum(-1, keepdims=True))
+    leave = start + reach * towards
+    arrive = end - reach * towards[_wrap(1, MAX_POINTS, level.n)]
+    t = np.arange(SAMPLES) / SAMPLES
+    weights = jnp.asarray([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3], jnp.float32)
+    knots = jnp.stack([start, leave, arrive, end])
+    points = jnp.einsum("kt,kic->itc", weights, knots).reshape(TILES, 2)
+
+    count = SAMPLES * level.n
+    real = jnp.arange(TILES) < count
+    low = jnp.where(real[:, None], points, jnp.inf).min(0)
+    high = jnp.where(real[:, None], points, -jnp.inf).max(0)
+    spoke = points - mean
+    east = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(spoke[:, 1], spoke[:, 0])), jnp.inf))
+    points = (points - (low + high) / 2)[_wrap(east, TILES, count)]
+    return CentreLine(points, headings(points, count), count)
+
+
+def headings(points: jax.Array, count: jax.Array) -> jax.Array:
+    """f32[L]: the direction of the road at each point, from the points before and after it."""
+    size = points.shape[0]
+    chord = points[_wrap(1, size, count)] - points[_wrap(-1, size, count)]
+    return jnp.arctan2(chord[:, 1], chord[:, 0]) - jnp.pi / 2
+
+
+def _wrap(offset: int | jax.Array, size: int, count: jax.Array) -> jax.Array:
+    """i32[size]: the indices i + offset, modulo `n`."""
+    return (jnp.arange(size) + offset) % count
+
+
+def right(heading: jax.Array) -> jax.Array:
+    """f32[..., 2]: the unit vector towards the right side of the road."""
+    return jnp.stack([jnp.cos(heading), jnp.sin(heading)], -1)
+
+
+def previous(line: CentreLine) -> jax.Array:
+    """i32[L]: the index of the point at which each tile begins."""
+    return _wrap(-1, line.points.shape[0], line.n)
+
+
+def tiles(line: CentreLine) -> jax.Array:
+    """f32[L, 4, 2]: the corners of each tile: its end's left and right, its beginning's right and left."""
+    side = HALF_WIDTH * right(line.heading)
+    left_edge, right_edge = line.points - side, line.points + side
+    back = previous(line)
+    return jnp.stack([left_edge, right_edge, right_edge[back], left_edge[back]], 1)
+
+
+def kerbs(line: CentreLine) -> tuple[jax.Array, jax.Array]:
+    """Red and white kerbs on hard turns: bool[L] which tiles have one, f32[L, 4, 2] its corners.
+
+    Gymnasium's rule, but for the one kerb it misplaces where its own heading jumps by 2π.
+    """
+    size = line.points.shape[0]
+    back = previous(line)
+    turn = (line.heading - line.heading[back] + jnp.pi) % (2 * jnp.pi) - jnp.pi
+    runs = jnp.stack([turn[_wrap(-k, size, line.n)] for k in range(KERB_RUN)])
+    hard = (runs > KERB_TURN).all(0) | (runs < -KERB_TURN).all(0)
+    kerb = jnp.stack([hard[_wrap(k, size, line.n)] for k in range(KERB_RUN)]).any(0)
+    side = -jnp.sign(turn)[:, None]  # of the outer edge
+
+    def edge(width: float, at: jax.Array) -> jax.Array:
+        return line.points[at] + side * width * right(line.heading[at])
+
+    here, outer = jnp.arange(size), HALF_WIDTH + BORDER
+    corners = [edge(HALF_WIDTH, here), edge(outer, here), edge(outer, back), edge(HALF_WIDTH, back)]
+    return kerb, jnp.stack(corners, 1)
+
+
+def steps(line: CentreLine) -> jax.Array:
+    """f32[L]: the length of each tile along the centre line, zero where there is none."""
+    step = line.points - line.points[previous(line)]
+    real = jnp.arange(line.points.shape[0]) < line.n
+    return jnp.where(real, jnp.sqrt((step**2).sum(-1)), 0.0)
+
+
+def curvature(line: CentreLine) -> jax.Array:
+    """f32[L]: the turn per metre at each tile, positive to the left, zero where there is none."""
+    turn = (line.heading - line.heading[previous(line)] + jnp.pi) % (2 * jnp.pi) - jnp.pi
+    step = steps(line)
+    return jnp.where(step > 0, turn / jnp.maximum(step, 1e-6), 0.0)
+
+
+def overlaps(line: CentreLine) -> jax.Array:
+    """bool[L]: tiles that lie on another stretch of road, more than two widths away along the track."""
+    step = steps(line)
+    along = jnp.cumsum(step)
+    apart = jnp.abs(along[:, None] - along[None])
+    apart = jnp.minimum(apart, along[-1] - apart)
+    gap = line.points[:, None] - line.points[None]
+    near = (gap**2).sum(-1) < (2 * HALF_WIDTH) ** 2
+    real = jnp.arange(line.points.shape[0]) < line.n
+    return (near & (apart > 4 * HALF_WIDTH) & real[None]).any(1) & real
+
+
+def from_points(points: ArrayLike) -> Level:
+    """A level from 3 to 12 control points [n, 2], in metres."""
+    array = _closed_shape(points, "control points")
+    if len(array) > MAX_POINTS:
+        raise InputError(f"A track has at most {MAX_POINTS} control points; got {len(array)}. Leave some out.")
+    if len(np.unique(array, axis=0)) < len(array):
+        raise InputError("Two control points of this track are the same. Give each place only once.")
+    padded = np.zeros((MAX_POINTS, 2), np.float32)
+    padded[: len(array)] = array
+    return Level(jnp.asarray(padded), jnp.int32(len(array)))
+
+
+def from_sketch(sketch: ArrayLike) -> Level:
+    """A level from a 10×10 sketch: a control point in the middle of each cell that is not zero."""
+    array = np.asarray(sketch)
+    if array.shape != (SKETCH, SKETCH):
+        raise InputError(f"A sketch has {SKETCH} rows of {SKETCH} cells; got an array of shape {array.shape}.")
+    return from_points(np.asarray(cell_centre(jnp.asarray(np.flatnonzero(array)))))
+
+
+def cell_centre(cell: jax.Array) -> jax.Array:
+    """f32[..., 2]: the middle of a sketch's cell, counted by rows, on the inner quarter of the field."""
+    column_row = jnp.stack([cell % SKETCH, cell // SKETCH], -1)
+    return ((column_row + 0.5) / SKETCH - 0.5) * PLAYFIELD
+
+
+def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
+    """A centre line of `size` points, evenly spaced along the closed polygon through `points` [n, 2].
+
+    The last point may repeat the first. A gap between them that is far longer than any other is an open line.
+    """
+    array = _closed_shape(points, "points of a centre line")
+    if np.array_equal(array[0], array[-1]):
+        array = array[:-1]
+    closed = np.concatenate([array, array[:1]])
+    step = np.linalg.norm(np.diff(closed, axis=0), axis=1)
+    if step[-1] > 4 * step[:-1].max():
+        raise InputError(
+            f"This centre line is not closed: its ends are {step[-1]:.1f} apart, while its other points"
+            f" are at most {step[:-1].max():.1f} apart. Let the last point come back to the first."
+        )
+    along = np.concatenate([[0.0], np.cumsum(step)])
+    at = np.linspace(0, along[-1], size, endpoint=False)
+    even = jnp.asarray(np.stack([np.interp(at, along, closed[:, k]) for k in (0, 1)], 1), jnp.float32)
+    count = jnp.int32(size)
+    return CentreLine(even, headings(even, count), count)
+
+
+def from_csv(path: str | Path, size: int) -> CentreLine:
+    """A centre line from a CSV file of x and y; lines that begin with # and one header are skipped."""
+    rows: list[list[float]] = []
+    lines = [line for line in Path(path).read_text().splitlines() if line.strip() and not line.startswith("#")]
+    for number, line in enumerate(lines):
+        try:
+            x, y = (float(cell) for cell in line.split(",")[:2])
+        except ValueError as error:
+            if number == 0:  # the header
+                continue
+            raise InputError(f"{path}: expected two numbers, x and y, but found {line!r}.") from error
+        rows.append([x, y])
+    return from_closed_line(np.array(rows).reshape(-1, 2), size)
+
+
+def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
+    """Checked f64[n, 2]: enough finite points, not all on one line."""
+    array = np.asarray(points, np.float64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise InputError(f"The {what} should be an array of shape [n, 2]; got {array.shape}.")
+    if not np.isfinite(array).all():
+        raise InputError(f"The {what} hold a value that is not a finite number. Remove or repair it.")
+    if len(array) < 3:
+        raise InputError(f"A closed track needs at least 3 {what}; got {len(array)}.")
+    spread = np.linalg.svd(array - array.mean(0), compute_uv=False)
+    if spread[1] <= 1e-6 * max(spread[0], 1e-6):
+        raise InputError(f"All {what} lie on one line, which cannot enclose a track. Move at least one off it.")
+    return array

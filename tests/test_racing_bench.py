@@ -1,0 +1,13 @@
+"""The comparison of speed runs; how fast depends on the machine."""
+
+import pytest
+
+from tutelage.domains.racing import bench
+
+
+@pytest.mark.slow
+def test_both_sides_are_measured():
+    figures = bench.compare(levels=2, actions=4, rounds=1, processes=1)
+    assert all(value > 0 for value in figures.values())
+    assert figures["ratio"] == pytest.approx(figures["actions_per_second"] / figures["gymnasium_actions_per_second"])
+    assert figures["actions_per_second_with_loading"] < figures["actions_per_second"]

@@ -1,0 +1,219 @@
+"""Levels: drawn, edited, mutated, described; and the benchmarks."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tutelage.domains.racing import domain, original, suite, track
+from tutelage.domains.racing.design import HALF_SQUARE, RacingDesign
+from tutelage.domains.racing.env import View
+from tutelage.domains.racing.reference import Reference
+from tutelage.types import Design, Env, InputError
+
+DESIGN = RacingDesign()
+KEY = jax.random.key(0)
+sample, mutate, valid = jax.jit(DESIGN.sample), jax.jit(DESIGN.mutate), jax.jit(DESIGN.valid)
+
+
+def test_contracts():
+    assert isinstance(DESIGN, Design)
+    assert isinstance(DESIGN.editor, Env)
+
+
+def test_samples_are_valid():
+    levels = jax.vmap(DESIGN.sample)(jax.random.split(KEY, 200))
+    assert jax.vmap(DESIGN.valid)(levels).all()
+    assert np.abs(levels.points).max() <= HALF_SQUARE
+
+
+@pytest.mark.parametrize(
+    ("points", "n"),
+    [
+        ([(0, 0), (50, 0), (0, 50)], 2),
+        ([(0, 0), (50, 50), (20, 20)], 3),
+        ([(0, 0), (np.nan, 50), (0, 20)], 3),
+        ([(0, 0), (50, 0), (0, 50), (50, 0)], 4),
+    ],
+)
+def test_what_is_no_track(points, n):
+    padded = np.zeros((12, 2), np.float32)
+    padded[: len(points)] = points
+    assert not valid(track.Level(jnp.asarray(padded), jnp.int32(n)))
+
+
+def test_the_editor_masks_what_it_has_chosen():
+    editor = DESIGN.editor
+    state, obs = editor.reset(KEY, ())
+    assert obs.mask.all()
+    assert obs.noise.shape == (16,)
+    cells, noises = [], []
+    for step in range(12):
+        cell = int(np.flatnonzero(obs.mask)[step * 5])
+        cells.append(cell)
+        noises.append(np.asarray(obs.noise))
+        state, out = editor.step(jax.random.key(1 + step), (), state, jnp.int32(cell))
+        obs = out.obs
+        assert int(obs.time) == step + 1
+        assert int(obs.sketch.sum()) == step + 1
+        assert not obs.mask[np.array(cells)].any()
+        np.testing.assert_array_equal(obs.sketch.ravel() > 0, ~obs.mask)
+        assert bool(out.terminated) == (step == editor.horizon - 1)
+    assert len({noise.tobytes() for noise in noises}) == 12
+    level = DESIGN.build(KEY, state)
+    assert valid(level)
+    np.testing.assert_allclose(level.points, track.from_sketch(obs.sketch).points[np.argsort(np.argsort(cells))])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_mutations_are_small_and_stay_valid(seed):
+    key = jax.random.key(seed)
+    level = sample(key)
+    for i in range(12):
+        child = mutate(jax.random.fold_in(key, i), level)
+        change = int(child.n) - int(level.n)
+        assert change in (-1, 0, 1)
+        before, after = ({tuple(p) for p in np.asarray(x.points)[: int(x.n)].tolist()} for x in (level, child))
+        assert len(before - after) <= 1
+        assert len(after - before) <= 1
+        if change == 0:
+            (old,), (new,) = before - after, after - before
+            assert np.abs(np.subtract(old, new)).max() <= DESIGN.shift + 1e-3
+        assert valid(child)
+        level = child
+
+
+def test_mutations_can_reach_few_points_and_many():
+    def walk(level, key):
+        level = DESIGN.mutate(key, level)
+        return level, level.n
+
+    counts = jax.lax.scan(walk, sample(KEY), jax.random.split(KEY, 500))[1]
+    assert int(counts.min()) < 10
+    assert int(counts.min()) >= 3
+    assert int(counts.max()) == 12
+
+
+def test_describe_a_convex_track():
+    metrics = jax.jit(DESIGN.describe)(track.from_points([(-80, -80), (80, -80), (80, 80), (-80, 80)]))
+    assert float(metrics["convexity"]) > 0.85
+    assert float(metrics["overlap"]) == 0
+    assert 640 < float(metrics["length"]) < 740
+    assert float(metrics["mean_curvature"]) * float(metrics["length"]) == pytest.approx(2 * np.pi, rel=0.1)
+    assert float(metrics["max_curvature"]) > float(metrics["mean_curvature"])
+
+
+def test_bad_json_gets_a_sentence():
+    bad_line = {"line": [[0, 0, 0], [1, 0, 0]], "size": 4}
+    for value in ([1, 2], {"point": []}, {"points": "abc"}, {"points": [[0, 0], [1]]}, bad_line):
+        with pytest.raises(InputError):
+            DESIGN.from_json(value)
+
+
+def test_centre_lines_round_trip_through_json():
+    for line in (suite.centre_line(suite.circuit("Monaco"), 600), jax.jit(original.draw)(KEY)):
+        again = DESIGN.from_json(json.loads(json.dumps(DESIGN.to_json(line))))
+        for a, b in zip(line, again, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_twenty_circuits_of_the_right_length():
+    circuits = suite.circuits()
+    assert len(circuits) == 20
+    for circuit in circuits:
+        line = suite.centre_line(circuit)
+        assert float(track.steps(line).sum()) == pytest.approx(circuit.length, rel=1e-3)
+        assert circuit.frames in (1500, 2000, 2500)
+        assert np.abs(line.points).max() + track.HALF_WIDTH < suite.F1_FIELD
+    assert suite.circuit("Monaco").circuit == "Circuit de Monaco"
+    with pytest.raises(InputError, match="There is no circuit"):
+        suite.circuit("Moon")
+
+
+def test_the_domain():
+    racing = domain(View(crop=True, stack=2))
+    assert {name: len(levels) for name, levels in racing.suites.items()} == {
+        "f1": 20,
+        "bezier": 1,
+        "original": 1,
+    }
+    for levels in racing.suites.values():
+        for level in levels:
+            assert level.env.view == racing.env.view
+            assert level.env.boundary
+            assert level.env.idle_limit is None
+    monaco = next(level for level in racing.suites["f1"] if level.name == "Monaco")
+    assert monaco.env.frames == 1500
+    assert monaco.draw(KEY).points.shape == (5000, 2)
+
+
+def test_a_road_of_ones_own():
+    t = np.linspace(0, 2 * np.pi, 80, endpoint=False)
+    circle = np.stack([np.cos(t), np.sin(t)], 1)
+    level = suite.on_line("Ring", track.from_closed_line(100 * circle, 200), 500, View())
+    assert level.env.frames == 500
+    assert level.env.candidates == 200
+    assert level.env.canvas.extent == 112
+    with pytest.raises(InputError, match="beyond its field"):
+        suite.on_line("Ring", track.from_closed_line(600 * circle, 200), 500, View())
+    with pytest.raises(InputError, match="tell 8192 apart"):
+        suite.on_line("Ring", track.from_closed_line(100 * circle, 9000), 500, View())
+
+
+@pytest.mark.slow
+def test_a_circuit_can_be_driven():
+    monaco = next(level for level in domain().suites["f1"] if level.name == "Monaco")
+    env, line = monaco.env, monaco.draw(KEY)
+    scene = jax.jit(env.load)(line)
+    state, obs = jax.jit(env.reset)(KEY, scene)
+    assert obs.shape == (96, 96, 3)
+    step = jax.jit(env.step)
+    for _ in range(4):
+        state, out = step(KEY, scene, state, jnp.array([0.0, 0.5, 0.0]))
+    assert int(state.tiles) > 10
+    assert state.on_road.any()
+    road = np.asarray(out.obs[:84]).astype(int)
+    assert (np.ptp(road, axis=-1) < 8).mean() > 0.1  # grey is in sight
+
+
+def test_original_tracks_are_gymnasiums():
+    """From the same checkpoints, the same road."""
+    trace = jax.jit(original.trace)
+
+    class Watched(Reference):
+        def _create_track(self):
+            state = self.np_random.bit_generator.state
+            turn = 2 * np.pi / 12
+            alpha, radius = np.empty(12), np.empty(12)
+            for k in range(12):
+                alpha[k] = turn * k + self.np_random.uniform(0, turn)
+                radius[k] = self.np_random.uniform(50, 150)
+            alpha[[0, -1]], radius[[0, -1]] = (0, 11 * turn), 225
+            self.np_random.bit_generator.state = state
+            self.checkpoints = alpha.astype(np.float32), radius.astype(np.float32)
+            return super()._create_track()
+
+    for seed in range(8):
+        game = Watched(draw_every=0)
+        game.reset(seed=seed)
+        line, found = trace(*game.checkpoints)
+        theirs = np.array(game.track)
+        assert found
+        assert int(line.n) == len(theirs)
+        np.testing.assert_allclose(line.points[: len(theirs)], theirs[:, 2:], atol=0.01)
+        np.testing.assert_allclose(line.heading[: len(theirs)], theirs[:, 1], atol=1e-3)
+
+
+def test_original_tracks_from_keys():
+    lines = jax.jit(jax.vmap(original.draw))(jax.random.split(KEY, 16))
+    assert len(set(np.asarray(lines.n).tolist())) > 4
+    assert (lines.n > 200).all()
+    assert np.abs(lines.points).max() + track.HALF_WIDTH + track.BORDER < 256
+    for i in range(16):
+        line = jax.tree.map(lambda leaf, i=i: leaf[i], lines)
+        assert float(track.steps(line).max()) < 2.1 * original.STEP  # Gymnasium leaves a point out where ends meet

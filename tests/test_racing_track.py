@@ -1,0 +1,169 @@
+"""Tracks: geometry by hand, bad input, and what must not change when a track is moved or turned."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tutelage.domains.racing import contacts, physics, spline, track
+from tutelage.domains.racing.design import RacingDesign
+from tutelage.types import InputError
+
+bezier = jax.jit(track.bezier)
+SQUARE = [(-50, -50), (50, -50), (50, 50), (-50, 50)]
+
+
+def random_level(seed: int, n: int = 12) -> track.Level:
+    rng = np.random.default_rng(seed)
+    return track.from_points(rng.uniform(-track.PLAYFIELD / 2, track.PLAYFIELD / 2, (n, 2)))
+
+
+def test_twelve_points_make_468_tiles():
+    assert int(bezier(random_level(0)).n) == 468
+
+
+@pytest.mark.parametrize("n", [3, 5, 12])
+def test_the_curve_passes_its_control_points_counter_clockwise(n):
+    level = random_level(n, n)
+    line = bezier(level)
+    count = int(line.n)
+    assert count == 39 * n
+    points = np.asarray(line.points)[:count]
+    np.testing.assert_allclose(points.min(0) + points.max(0), 0, atol=1e-3)
+    control = np.asarray(level.points)[:n]
+    # Some shift, that of the bounding box, takes every control point to a point of the line.
+    shifts = points - control[0]
+    distance = np.linalg.norm(points[None, :, None] - (control + shifts[:, None])[:, None], axis=-1)
+    assert distance.min(1).max(1).min() < 1e-3
+    area = 0.5 * (points[:, 0] * np.roll(points[:, 1], -1) - points[:, 1] * np.roll(points[:, 0], -1)).sum()
+    assert area > 0
+
+
+def test_a_square():
+    line = bezier(track.from_points(SQUARE))
+    points = np.asarray(line.points)[: int(line.n)]
+    assert 400 < float(track.steps(line).sum()) < 460
+    assert abs(points[0, 1]) < 3  # it starts in the east
+    assert points[0, 0] > 45
+    turn = float((track.curvature(line) * track.steps(line)).sum())
+    assert turn == pytest.approx(2 * np.pi, abs=1e-3)
+    assert not track.overlaps(line).any()
+
+
+def test_a_figure_of_eight_overlaps_itself():
+    t = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+    line = track.from_closed_line(np.stack([100 * np.sin(t), 60 * np.sin(2 * t)], 1), 400)
+    share = float(track.overlaps(line).mean())
+    assert 0.02 < share < 0.3
+
+
+def test_tiles_share_their_ends():
+    line = bezier(random_level(1))
+    corners = np.asarray(track.tiles(line))
+    np.testing.assert_array_equal(corners[1:, 2:], corners[:-1, [1, 0]])
+    np.testing.assert_allclose(np.linalg.norm(corners[:, 0] - corners[:, 1], axis=1), 80 / 6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("points", "sentence"),
+    [
+        ([(0, 0), (1, 1)], "at least 3 control points"),
+        ([(0, 0), (1, 1), (2, 2), (5, 5)], "lie on one line"),
+        ([(0, 0), (1, 0), (float("nan"), 2)], "not a finite number"),
+        ([(0, 0), (1, 0), (0, 1), (1, 0)], "are the same"),
+        ([(k, k * k) for k in range(13)], "at most 12"),
+        ([0, 1, 2], "shape"),
+    ],
+)
+def test_bad_control_points_get_a_sentence(points, sentence):
+    with pytest.raises(InputError, match=sentence):
+        track.from_points(points)
+
+
+def test_centre_lines_from_csv(tmp_path):
+    t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    circle = 50 * np.stack([np.cos(t), np.sin(t)], 1)
+    path = tmp_path / "circle.csv"
+
+    def write(points, header="# a circle\nx_m,y_m\n"):
+        path.write_text(header + "\n".join(f"{x:.3f},{y:.3f}" for x, y in points))
+
+    write(circle)
+    line = track.from_csv(path, 256)
+    assert float(track.steps(line).sum()) == pytest.approx(100 * np.pi, rel=1e-2)
+    np.testing.assert_allclose(line.heading[0], 0, atol=0.06)
+    write([*circle, circle[0]])
+    np.testing.assert_allclose(track.from_csv(path, 256).points, line.points, atol=1e-3)
+    write(circle[:40])
+    with pytest.raises(InputError, match="not closed"):
+        track.from_csv(path, 256)
+    path.write_text("x,y\n1,2\n3,four\n")
+    with pytest.raises(InputError, match="two numbers"):
+        track.from_csv(path, 256)
+    path.write_text("x,y\n")
+    with pytest.raises(InputError, match="at least 3"):
+        track.from_csv(path, 256)
+
+
+def test_a_sketch_puts_points_in_the_middle_of_cells():
+    sketch = np.zeros((10, 10))
+    sketch[0, 0] = sketch[0, 9] = sketch[9, 4] = 1
+    level = track.from_sketch(sketch)
+    assert int(level.n) == 3
+    np.testing.assert_allclose(level.points[:3], np.array([(-150, -150), (150, -150), (-50 / 3, 150)]), rtol=1e-5)
+    with pytest.raises(InputError, match="10 rows"):
+        track.from_sketch(np.zeros((9, 10)))
+
+
+def test_a_spline_fits_a_circle():
+    t = np.linspace(0, 2 * np.pi, 50, endpoint=False)
+    control, error = spline.fit(100 * np.stack([np.cos(t), np.sin(t)], 1), 16)
+    assert error < 0.5
+    assert np.abs(np.linalg.norm(spline.curve(control, 300), axis=1) - 100).max() < 0.5
+
+
+@jax.jit
+def _drive(line: track.CentreLine) -> tuple[jax.Array, jax.Array]:
+    """Tiles visited in each frame of a fixed drive, and the speed of the car."""
+    outline = contacts.outlines(track.tiles(line))
+
+    def frame(carry, action):
+        car, on_road, visited = carry
+        touched = contacts.touching(outline, car.position[1:], contacts.sides(car))
+        car = physics.advance(car, action, on_road)
+        visited |= touched > 0
+        return (car, contacts.wheels_of(touched), visited), (visited.sum(), jnp.linalg.norm(car.velocity[0]))
+
+    # The wheels start where the joints want them: Gymnasium's unturned offsets are not invariant.
+    car = physics.place(line.points[0], line.heading[0])
+    wheels = line.points[0] + physics.rotate(line.heading[0], jnp.asarray(physics.ANCHORS, jnp.float32))
+    car = car._replace(position=car.position.at[1:].set(wheels))
+    t = jnp.arange(100) / 15
+    actions = jnp.stack([0.2 * jnp.sin(t), jnp.full(100, 0.7), jnp.zeros(100)], 1)
+    state = (car, jnp.ones(4, bool), jnp.zeros(line.points.shape[0], bool))
+    return jax.lax.scan(frame, state, actions)[1]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.floats(-np.pi, np.pi), st.tuples(st.floats(-100, 100), st.floats(-100, 100)))
+def test_moving_and_turning_a_track_leaves_rewards_unchanged(seed, angle, shift):
+    line = bezier(random_level(seed))
+    turned = physics.rotate(jnp.float32(angle), line.points) + jnp.array(shift, jnp.float32)
+    moved = track.CentreLine(turned, line.heading + jnp.float32(angle), line.n)
+    (tiles, speed), (moved_tiles, moved_speed) = _drive(line), _drive(moved)
+    np.testing.assert_allclose(speed, moved_speed, atol=0.05)
+    assert np.abs(tiles - moved_tiles).max() <= 1  # a tile that is met in this frame or the next
+    assert (tiles != moved_tiles).mean() < 0.1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(3, 12))
+def test_levels_round_trip_through_json(seed, n):
+    design, level = RacingDesign(), random_level(seed, n)
+    again = design.from_json(json.loads(json.dumps(design.to_json(level))))
+    for a, b in zip(level, again, strict=True):
+        np.testing.assert_array_equal(a, b)
