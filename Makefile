@@ -14,7 +14,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 quickstart: $(VENV)/.runtime
-	$(BIN)/tutelage levels maze --out artefacts/mazes.png
+	$(BIN)/tutelage levels maze --out artefacts/maze.png
 
 test: lint
 	$(BIN)/python -m pytest -n 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tutelage.domains.racing import domain, original, suite, track
 from tutelage.domains.racing.design import HALF_SQUARE, RacingDesign
 from tutelage.domains.racing.env import View
-from tutelage.domains.racing.reference import Reference
+from tutelage.interop.car_racing import Reference
 from tutelage.types import Design, Env, InputError
 
 DESIGN = RacingDesign()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tutelage.domains.racing import contacts, physics, track
-from tutelage.domains.racing.reference import Reference
+from tutelage.interop.car_racing import Reference
 
 advance = jax.jit(physics.advance)
 touching = jax.jit(

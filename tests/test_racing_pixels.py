@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tutelage.domains.pictures import gif
 from tutelage.domains.racing import picture, pixels, texture, track
-from tutelage.domains.racing.reference import Reference
+from tutelage.interop.car_racing import Reference
 
 ARTEFACTS = Path(__file__).parent.parent / "artefacts" / "racing"
 CANVAS = texture.Canvas(extent=256.0)  # wide enough for Gymnasium's own tracks, too
@@ -95,7 +96,7 @@ def test_birds_eye_and_gif(tmp_path):
     row, column = int((192 - start[1]) / 2), int((start[0] + 192) / 2)
     near = image[row - 3 : row + 4, column - 3 : column + 4].reshape(-1, 3)
     assert (near == picture.START).all(1).any()
-    picture.save_gif([image, image[::-1]], tmp_path / "drive.gif", scale=2)
-    with Image.open(tmp_path / "drive.gif") as gif:
-        assert gif.n_frames == 2
-        assert gif.size == (384, 384)
+    gif(tmp_path / "drive.gif", [image, image[::-1]], scale=2)
+    with Image.open(tmp_path / "drive.gif") as film:
+        assert film.n_frames == 2
+        assert film.size == (384, 384)

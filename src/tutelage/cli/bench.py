@@ -112,15 +112,45 @@ class TrainingSpeed:
         print(f"roofline is {peak / work:,.0f} steps/s, of which DR reaches {rate * work / peak:.0%}.")
         insert, replay = speed.time_curator(PLR.curator or Curator(), parts)
         print(
-            f"The curator takes in {self.batch} levels in {insert * 1e3:.1f} ms, and replays them in {replay * 1e3:.1f} ms."
+            f"The curator takes in {self.batch} levels in {insert * 1e3:.1f} ms, and replays them in {replay * 1e3:.1f}."
         )
+
+
+@dataclass(frozen=True)
+class RacingSpeed:
+    """CarRacing actions a second, eight frames each, beside Gymnasium's with a process for each core."""
+
+    levels: int = 16
+    """How many levels to play side by side."""
+    actions: int = 125
+    """How many actions to take on each level."""
+    rounds: int = 3
+    """How often the two take turns; the best of each counts."""
+
+    def run(self) -> None:
+        """Print what was measured."""
+        if min(self.levels, self.actions, self.rounds) < 1:
+            raise InputError("levels, actions and rounds must be at least 1.")
+        use_cores()
+        if self.levels % jax.device_count():
+            raise InputError(f"levels must be a multiple of the {jax.device_count()} devices, not {self.levels}.")
+        try:
+            from tutelage.interop.car_racing_speed import compare  # an optional dependency
+        except ImportError as error:
+            raise InputError("This needs Gymnasium's CarRacing: pip install 'gymnasium[box2d]'.") from error
+        for name, figure in compare(self.levels, self.actions, self.rounds).items():
+            print(f"{name.replace('_', ' '):>32} {figure:10,.1f}")
 
 
 @dataclass(frozen=True)
 class Bench:
     """Measure how fast this machine is. Figures to be compared are taken in turns within one run."""
 
-    what: Annotated[EnvSpeed, subcommand("env")] | Annotated[TrainingSpeed, subcommand("train")]
+    what: (
+        Annotated[EnvSpeed, subcommand("env")]
+        | Annotated[TrainingSpeed, subcommand("train")]
+        | Annotated[RacingSpeed, subcommand("racing")]
+    )
 
     def run(self) -> None:
         """Measure and print."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import jax
+import numpy as np
 from tyro.conf import Positional
 
-from tutelage.domains.maze.image import draw, png, sheet
-from tutelage.domains.maze.level import Level
+from tutelage.domains import maze, racing
+from tutelage.domains.maze.image import draw
 from tutelage.domains.maze.oracle import fewest_actions, shortest_path
-from tutelage.domains.maze.suite import suite
+from tutelage.domains.pictures import png, sheet
+from tutelage.domains.racing import track
+from tutelage.domains.racing.picture import birds_eye
+from tutelage.types import Key
 
 SIDE = 315
 """About how many pixels wide each maze is drawn; the largest are wider, so that their corridors can be seen."""
@@ -22,28 +27,56 @@ SIDE = 315
 class Levels:
     """List a domain's test levels, and draw them on one sheet."""
 
-    domain: Positional[Literal["maze"]]
+    domain: Positional[Literal["maze", "racing"]]
     """Whose levels to show."""
-    out: Path = Path("mazes.png")
-    """Where to write the picture."""
+    out: Path | None = None
+    """Where to write the picture: maze.png or racing.png here, if not said otherwise."""
     seed: int = 0
     """Which of the random levels to draw."""
 
     def run(self) -> None:
         """Print one line for each level and write the sheet."""
         pictures, titles = [], []
-        print(f"{'level':20} {'size':>4} {'path':>5} {'actions':>7} {'limit':>6}")
-        for index, entry in enumerate(suite()):
-            level = jax.jit(entry.draw)(jax.random.fold_in(jax.random.key(self.seed), index))
-            path, actions, picture = _inspect(level)
-            print(f"{entry.name:20} {level.walls.shape[0]:4} {path:5} {actions:7} {entry.env.horizon:6}", flush=True)
-            pictures.append(picture)
-            titles.append(entry.name)
-        png(self.out, sheet(pictures, titles))
-        print(f"A picture of each is in {self.out}.")
+        show = {"maze": _mazes, "racing": _tracks}[self.domain]
+        for title, line, picture in show(jax.random.key(self.seed)):
+            print(line, flush=True)
+            if picture is not None:
+                titles.append(title)
+                pictures.append(np.asarray(picture))
+        out = self.out or Path(f"{self.domain}.png")
+        png(out, sheet(pictures, titles))
+        print(f"A picture of each is in {out}.")
 
 
-@jax.jit
-def _inspect(level: Level) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Path, fewest actions and picture; compiled once for each size."""
-    return shortest_path(level), fewest_actions(level), draw(level, max(3, SIDE // level.walls.shape[0]))
+Row = tuple[str, str, Any]
+"""A level's name, its line of the table, and its picture; the table's head has none."""
+
+
+def _mazes(key: Key) -> Iterator[Row]:
+    @jax.jit
+    def inspect(level: maze.Level) -> tuple[jax.Array, jax.Array, jax.Array]:
+        return shortest_path(level), fewest_actions(level), draw(level, max(3, SIDE // level.walls.shape[0]))
+
+    yield "", f"{'level':20} {'size':>4} {'path':>5} {'actions':>7} {'limit':>6}", None
+    for index, entry in enumerate(maze.domain().suites["maze"]):
+        level = jax.jit(entry.draw)(jax.random.fold_in(key, index))
+        path, actions, picture = inspect(level)
+        size = level.walls.shape[0]
+        yield entry.name, f"{entry.name:20} {size:4} {path:5} {actions:7} {entry.env.horizon:6}", picture
+
+
+def _tracks(key: Key) -> Iterator[Row]:
+    @jax.jit
+    def inspect(line: track.CentreLine) -> tuple[jax.Array, jax.Array]:
+        return track.steps(line).sum(), abs(track.curvature(line)).max()
+
+    yield "", f"{'level':20} {'tiles':>5} {'length':>7} {'tightest bend':>13} {'limit':>6}", None
+    entries = [entry for suite in racing.domain().suites.values() for entry in suite]
+    for index, entry in enumerate(entries):
+        level = jax.jit(entry.draw)(jax.random.fold_in(key, index))
+        line = track.bezier(level) if isinstance(level, track.Level) else level
+        length, curvature = inspect(line)
+        reach = float(np.abs(line.points).max()) + 2 * track.HALF_WIDTH
+        bend = f"{1 / curvature:.0f} m"
+        text = f"{entry.name:20} {line.n:5} {length:5.0f} m {bend:>13} {entry.env.horizon:6}"
+        yield entry.name, text, birds_eye(line, extent=reach)

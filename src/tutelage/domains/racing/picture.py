@@ -1,15 +1,9 @@
-"""Pictures for people: a track from above, and an episode as a GIF."""
+"""A picture for people: a track from above."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
-import numpy as np
-from numpy.typing import ArrayLike
-from PIL import Image
 
 from tutelage.domains.racing import texture, track
 from tutelage.domains.racing.pixels import FIELD, GREY
@@ -32,11 +26,3 @@ def birds_eye(line: track.CentreLine, size: int = 384, extent: float = 192.0) ->
     first = jnp.where((paint.tile == 0)[..., None], jnp.array(START, jnp.float32), GREY)
     colour = ground * (1 - road - white - red) + first * road + 255 * white + jnp.array([255.0, 0, 0]) * red
     return jnp.round(jnp.clip(colour, 0, 255)).astype(jnp.uint8)
-
-
-def save_gif(frames: Sequence[ArrayLike], path: str | Path, scale: int = 4, per_second: float = 50 / 8) -> None:
-    """Write frames u8[H, W, 3], one for each action, as an endless animation, enlarged `scale` times."""
-    images = [Image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
-    images = [image.resize((scale * image.width, scale * image.height), Image.Resampling.NEAREST) for image in images]
-    first, *others = images
-    first.save(path, save_all=True, append_images=others, duration=round(1000 / per_second), loop=0)
