@@ -110,10 +110,8 @@ class TrainingSpeed:
         peak, work = speed.product_peak(), speed.student_flops(parts, 400, 256, 148)
         print(f"Matrix products peak at {peak / 1e9:.0f} GFLOP/s and a step of DR takes {work / 1e6:.1f} MFLOP: the")
         print(f"roofline is {peak / work:,.0f} steps/s, of which DR reaches {rate * work / peak:.0%}.")
-        insert, replay = speed.time_curator(PLR.curator or Curator(), parts)
-        print(
-            f"The curator takes in {self.batch} levels in {insert * 1e3:.1f} ms, and replays them in {replay * 1e3:.1f}."
-        )
+        insert, replay = (1e3 * seconds for seconds in speed.time_curator(PLR.curator or Curator(), parts))
+        print(f"The curator takes in {self.batch} levels in {insert:.1f} ms, and replays as many in {replay:.1f} ms.")
 
 
 @dataclass(frozen=True)
