@@ -124,7 +124,8 @@ def _side_by_side(params: Params) -> tuple[tuple[jax.Array, jax.Array], ...]:
     """Both heads' layers as one product each: the first reads the same input, the others are block-diagonal."""
     actor, critic = params["actor"], params["critic"]
     layers = []
-    for i, name in enumerate(sorted(actor)):  # layer0, layer1, …, out
+    names = [*(f"layer{i}" for i in range(len(actor) - 1)), "out"]
+    for i, name in enumerate(names):
         kernels = actor[name]["kernel"], critic[name]["kernel"]
         kernel = jnp.concatenate(kernels, -1) if i == 0 else block_diag(*kernels)
         layers.append((kernel, jnp.concatenate([actor[name]["bias"], critic[name]["bias"]])))

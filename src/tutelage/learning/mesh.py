@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
@@ -64,8 +63,3 @@ def whole(tree: Any) -> Any:
 def mean(tree: Any) -> Any:
     """The mean over devices."""
     return lax.pmean(tree, AXIS)
-
-
-def everywhere(flag: jax.Array) -> jax.Array:
-    """bool[]: whether a flag is true on all devices."""
-    return lax.pmin(flag.astype(jnp.int32), AXIS).astype(bool)
