@@ -56,49 +56,54 @@ def train(curriculum, iterations, key):
     return state, rows
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "iterations"),
-    [
-        ("dr", 100),
-        ("minimax", 100),
-        ("paired", 120),
-        ("plr", 120),
-        ("plr-perp", 200),
-        ("repaired", 200),
-        ("accel", 150),
-    ],
-)
-def test_every_method_learns(name, iterations, solved_rate):
+def learn(name, iterations, solved_rate):
+    """Train, see that it helped, and give back the metrics of each iteration."""
     curriculum = curriculum_of(name)
     untrained = solved_rate(curriculum.begin(jax.random.key(0)))
-    state, _ = train(curriculum, iterations, jax.random.key(0))
+    state, rows = train(curriculum, iterations, jax.random.key(0))
     assert untrained < 0.3
     assert solved_rate(state) > untrained + 0.3
+    return state, rows
+
+
+def solvable(rows):
+    return np.mean([row["new/solvable"] for row in rows])
 
 
 @pytest.mark.slow
-def test_a_teacher_of_regret_avoids_unsolvable_levels_and_an_adversary_seeks_them():
-    """PAIRED's regret is zero where nobody can succeed; Minimax's utility is highest just there."""
-    _, paired = train(curriculum_of("paired"), 250, jax.random.key(1))
-    _, minimax = train(curriculum_of("minimax"), 250, jax.random.key(1))
-
-    def solvable(rows):
-        return np.mean([row["new/solvable"] for row in rows])
-
-    assert solvable(paired[-50:]) > 0.95
-    assert solvable(paired[-50:]) > solvable(paired[:20])
-    assert solvable(minimax[-50:]) < solvable(minimax[:20]) - 0.2
+@pytest.mark.parametrize(("name", "iterations"), [("dr", 100), ("plr", 120), ("repaired", 200), ("accel", 150)])
+def test_it_learns(name, iterations, solved_rate):
+    learn(name, iterations, solved_rate)
 
 
 @pytest.mark.slow
-def test_robust_plr_takes_half_the_gradient_updates_of_dr():
-    state, rows = train(curriculum_of("plr-perp"), 120, jax.random.key(2))
-    per_iteration = LEARNING.epochs * LEARNING.minibatches
+def test_paired_learns_and_its_teacher_avoids_unsolvable_levels(solved_rate):
+    """Regret is zero where nobody can succeed."""
+    _, rows = learn("paired", 200, solved_rate)
+    assert solvable(rows[-50:]) > 0.95
+    assert solvable(rows[-50:]) > solvable(rows[:20])
+
+
+@pytest.mark.slow
+def test_minimax_learns_but_its_teacher_seeks_unsolvable_levels(solved_rate):
+    """An adversary's utility is highest where nobody can succeed."""
+    curriculum = curriculum_of("minimax")
+    untrained = solved_rate(curriculum.begin(jax.random.key(0)))
+    state, rows = train(curriculum, 100, jax.random.key(0))
+    assert solved_rate(state) > untrained + 0.3
+    for i in range(100, 250):
+        state, metrics = curriculum.iterate(state, jax.random.fold_in(jax.random.key(0), i))
+        rows.append({"new/solvable": float(metrics["new/solvable"])})
+    assert solvable(rows[-50:]) < solvable(rows[:20]) - 0.2
+
+
+@pytest.mark.slow
+def test_robust_plr_learns_with_half_the_gradient_updates(solved_rate):
+    state, rows = learn("plr-perp", 200, solved_rate)
     replays = sum(row["replay"] for row in rows)
-    assert int(state.students.updates[0]) == replays * per_iteration
+    assert int(state.students.updates[0]) == replays * LEARNING.epochs * LEARNING.minibatches
     ready = next(i for i, row in enumerate(rows) if row["buffer/fill"] >= 0.5) + 1
-    assert abs(replays / (len(rows) - ready) - 0.5) < 0.15
+    assert abs(replays / (len(rows) - ready) - 0.5) < 0.12
 
 
 def test_one_device_for_each_core():

@@ -204,7 +204,7 @@ def test_a_loss_that_is_not_finite_stops_the_run():
         ({"edits": 2}, "needs a curator"),
         ({"queue": 4, "curator": Curator()}, "queue must be 1"),
         ({"students": 3}, "one or two students"),
-        ({"generator": "random"}, "'uniform' or 'teacher'"),
+        ({"generator": "random"}, "'uniform', 'fixed' or 'teacher'"),
     ],
 )
 def test_impossible_methods_get_a_sentence(fields, says):
@@ -212,6 +212,22 @@ def test_impossible_methods_get_a_sentence(fields, says):
         Method(**fields)
 
 
-def test_a_teacher_needs_a_network():
+def test_a_teacher_needs_a_network_and_a_fixed_generator_a_set():
     with pytest.raises(InputError, match="give Parts a network"):
         run(MINIMAX, 1, replace(PARTS, teacher=None))
+    with pytest.raises(InputError, match="give Parts that set"):
+        run(Method(generator="fixed"), 1)
+
+
+def test_a_fixed_generator_and_true_regret():
+    """Levels come from the given set only, and an oracle's regret is that of the best possible policy."""
+    few = jax.vmap(DOMAIN.design.sample)(jax.random.split(jax.random.key(3), 3))
+    method = Method(generator="fixed", curator=replace(CURATOR, score=scores.true_regret, replay_rate=0.0))
+    states, _ = run(method, 2, replace(PARTS, levels=few))
+    buffer = jax.tree.map(lambda x: x[0], states[-1].buffers)
+    assert int(buffer.size) <= 3
+    optimal = np.asarray(jax.vmap(DOMAIN.optimal_return)(few))
+    for i in range(int(buffer.size)):
+        same = [j for j in range(3) if np.array_equal(buffer.entries.level.walls[i], few.walls[j])]
+        assert same
+        assert 0 <= buffer.entries.score[i] <= optimal[same].max() + 1e-6

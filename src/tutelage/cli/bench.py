@@ -161,7 +161,7 @@ def paper_maze(batch: int = 32, length: int = 256, generator_memory: bool = Fals
     editor = domain.design.editor
     assert isinstance(editor.actions, Discrete)
     module = GridTeacher(editor.actions.n, editor.horizon, hidden=256 if generator_memory else None)
-    return Parts(domain, grid_student(), PPO(), grid_teacher(module), PPO(), batch, length)
+    return Parts(domain, grid_student(), PPO(), grid_teacher(module), PPO(), batch=batch, length=length)
 
 
 def steps_per_second(env: MazeEnv, levels: Level, steps: int, repeats: int = 5) -> float:

@@ -43,12 +43,12 @@ def uniform(design: Design, queue: int = 1) -> Generator:
     return Generator(lambda key: (), propose, _learns_nothing)
 
 
-def fixed(levels: Level) -> Generator:
-    """Draw from a given set of levels, leaves [M, ...]."""
+def fixed(levels: Level, queue: int = 1) -> Generator:
+    """Draw each worker's queue from a given set of levels, leaves [M, ...]."""
     size = jax.tree.leaves(levels)[0].shape[0]
 
     def propose(state: Any, keys: Key) -> tuple[Level, Any]:
-        which = jax.vmap(lambda key: jax.random.randint(key, (1,), 0, size))(keys)
+        which = jax.vmap(lambda key: jax.random.randint(key, (queue,), 0, size))(keys)
         return jax.tree.map(lambda x: jnp.asarray(x)[which], levels), ()
 
     return Generator(lambda key: (), propose, _learns_nothing)

@@ -15,7 +15,8 @@ from tutelage.types import InputError
 class Method:
     """A dual curriculum: a generator that proposes levels, and maybe a curator for each student that replays them."""
 
-    generator: Literal["uniform", "teacher"] = "uniform"
+    generator: Literal["uniform", "fixed", "teacher"] = "uniform"
+    """Draw levels by domain randomisation, draw from a given set, or let a teacher build them."""
     utility: Utility | None = None
     """What a teacher maximises."""
     students: int = 1
@@ -30,8 +31,8 @@ class Method:
     """New levels that a worker gets for one rollout: 1 is repeated, of more each follows an ended episode."""
 
     def __post_init__(self) -> None:
-        if self.generator not in ("uniform", "teacher"):
-            raise InputError(f"generator is 'uniform' or 'teacher', not {self.generator!r}.")
+        if self.generator not in ("uniform", "fixed", "teacher"):
+            raise InputError(f"generator is 'uniform', 'fixed' or 'teacher', not {self.generator!r}.")
         if (self.generator == "teacher") != (self.utility is not None):
             raise InputError("A teacher needs a utility to maximise, and only a teacher has one.")
         if self.students not in (1, 2):

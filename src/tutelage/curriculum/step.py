@@ -27,7 +27,7 @@ from jax import lax
 from tutelage.curriculum import curator as curation
 from tutelage.curriculum import utilities
 from tutelage.curriculum.curator import Buffer, Entries
-from tutelage.curriculum.generators import Generator, teacher, uniform
+from tutelage.curriculum.generators import Generator, fixed, teacher, uniform
 from tutelage.curriculum.methods import Method
 from tutelage.curriculum.scores import Evidence
 from tutelage.learning import mesh, returns
@@ -49,6 +49,8 @@ class Parts:
     teacher: Network | None = None
     """Needed by methods whose generator is a teacher."""
     teacher_ppo: PPO = PPO()
+    levels: Level | None = None
+    """The set, leaves [M, ...], that a method with a fixed generator draws from."""
     batch: int = 32
     """B: levels played side by side."""
     length: int = 256
@@ -92,6 +94,10 @@ def generator_of(method: Method, parts: Parts) -> Generator:
     """The generator that a method asks for."""
     if method.generator == "uniform":
         return uniform(parts.domain.design, method.queue)
+    if method.generator == "fixed":
+        if parts.levels is None:
+            raise InputError("This method draws from a fixed set of levels: give Parts that set.")
+        return fixed(parts.levels, method.queue)
     if parts.teacher is None:
         raise InputError("This method's generator is a teacher: give Parts a network for it.")
     return teacher(parts.domain.design, parts.teacher, parts.teacher_ppo)
