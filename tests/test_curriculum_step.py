@@ -203,6 +203,7 @@ def test_a_loss_that_is_not_finite_stops_the_run():
         ({"train_on_new": False}, "never train at all"),
         ({"edits": 2}, "needs a curator"),
         ({"queue": 4, "curator": Curator()}, "queue must be 1"),
+        ({"edits": 1, "students": 2, "curator": Curator(score=scores.paired_regret)}, "choose another score"),
         ({"students": 3}, "one or two students"),
         ({"generator": "random"}, "'uniform', 'fixed' or 'teacher'"),
     ],
@@ -217,6 +218,14 @@ def test_a_teacher_needs_a_network_and_a_fixed_generator_a_set():
         run(MINIMAX, 1, replace(PARTS, teacher=None))
     with pytest.raises(InputError, match="give Parts that set"):
         run(Method(generator="fixed"), 1)
+
+
+def test_scores_need_a_domain_that_knows_what_they_ask():
+    blind = replace(PARTS, domain=replace(DOMAIN, optimal_return=None, solved_above=None))
+    with pytest.raises(InputError, match="needs a domain with an oracle"):
+        Curriculum(Method(curator=replace(CURATOR, score=scores.true_regret)), blind)
+    with pytest.raises(InputError, match="what is solved"):
+        Curriculum(Method(curator=replace(CURATOR, score=scores.learnability)), blind)
 
 
 def test_a_fixed_generator_and_true_regret():

@@ -13,6 +13,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from tutelage.curriculum import scores
 from tutelage.curriculum.methods import Method
 from tutelage.curriculum.step import Parts, State, begin, decide, step
 from tutelage.learning import mesh
@@ -34,6 +35,11 @@ class Curriculum:
         """Prepare to run on as many devices as share the levels evenly, at most `devices`."""
         if parts.batch < 1 or parts.length < 1:
             raise InputError(f"batch and length are at least 1; got {parts.batch} and {parts.length}.")
+        score = method.curator.score if method.curator else None
+        if score is scores.true_regret and parts.domain.optimal_return is None:
+            raise InputError("True regret needs a domain with an oracle (Domain.optimal_return); choose another score.")
+        if score is scores.learnability and parts.domain.solved_above is None:
+            raise InputError("Learnability needs a domain that says what is solved (Domain.solved_above).")
         self.method, self.parts = method, parts
         self.mesh = mesh.make_mesh(parts.batch, devices)
         self._begin = jax.jit(partial(begin, method, parts))

@@ -44,6 +44,8 @@ class Method:
             raise InputError("Without a curator nothing is replayed: train_on_new=False would never train at all.")
         if self.curator is None and self.edits:
             raise InputError("Edits start from replayed levels: ACCEL needs a curator.")
+        if self.edits and self.curator and self.curator.score is scores.paired_regret:
+            raise InputError("An edited level is played by one student only: with edits, choose another score.")
         if self.edits < 0 or self.queue < 1:
             raise InputError(f"edits is at least 0 and queue at least 1; got {self.edits} and {self.queue}.")
         if self.queue > 1 and (self.curator or self.utility):
