@@ -78,6 +78,7 @@ def check_design(design: Design, *, key: Key | None = None) -> None:
     _check_methods(design, Design, "design")
     level = _traced("design.sample", design.sample, key)
     _check_judgements(design, level)
+    _check_level_types(design, level, key)
     _check_agreement(partial(_first_edit, design), jax.random.split(key))
     levels = _compiled(jax.vmap(design.sample))(jax.random.split(key, LEVELS))
     _check_variety(levels, "design.sample", "let it draw from its key")
@@ -87,8 +88,8 @@ def check_design(design: Design, *, key: Key | None = None) -> None:
         _check_described(design, one)
         _check_image(design, one)
         _check_json(design, one, level)
-    _check_mutate(design, levels, level, key)
-    _check_editor(design, level, key)
+    _check_mutate(design, levels, key)
+    _check_editor(design, key)
 
 
 def check_suites(domain: Domain, *, key: Key | None = None) -> None:
@@ -317,6 +318,20 @@ def _check_judgements(design: Design, level: Level) -> None:
         )
 
 
+def _check_level_types(design: Design, level: Level, key: Key) -> None:
+    """`mutate` and `build` make levels of the same type as `sample`."""
+    _check_methods(design.editor, Env, "design.editor")
+    state, _ = _traced("design.editor.reset", lambda: design.editor.reset(key, design.editor.load(())))
+    for name, made in (
+        ("design.mutate", _traced("design.mutate", design.mutate, key, level)),
+        ("design.build", _traced("design.build", design.build, key, state)),
+    ):
+        if change := _retyped(level, made):
+            raise InputError(
+                f"A level that `{name}` gives is not of the type that `design.sample` gives: {change}; keep to it."
+            )
+
+
 def _first_edit(design: Design, key: Key) -> dict[str, Any]:
     """What each method gives, by name, for a level and its first edit."""
     draw_key, edit_key = jax.random.split(key)
@@ -344,11 +359,7 @@ def _check_valid(design: Design, levels: Level, name: str) -> None:
     )
 
 
-def _check_mutate(design: Design, levels: Level, like: Level, key: Key) -> None:
-    child = _traced("design.mutate", design.mutate, key, like)
-    if change := _retyped(like, child):
-        raise InputError(f"A level that `design.mutate` gives is not of the type that it takes: {change}; keep it.")
-
+def _check_mutate(design: Design, levels: Level, key: Key) -> None:
     def edit(levels: Level, key: Key) -> tuple[Level, Level]:
         edited = jax.vmap(design.mutate)(jax.random.split(key, LEVELS), levels)
         return edited, edited
@@ -362,7 +373,7 @@ def _check_mutate(design: Design, levels: Level, like: Level, key: Key) -> None:
     )
 
 
-def _check_editor(design: Design, like: Level, key: Key) -> None:
+def _check_editor(design: Design, key: Key) -> None:
     editor = design.editor
     played = _check_env(editor, lambda _: (), "design.editor", key, LEVELS)
     _require(
@@ -370,12 +381,6 @@ def _check_editor(design: Design, like: Level, key: Key) -> None:
         f"An episode of `design.editor` ended before `design.editor.horizon` = {editor.horizon} steps; let every one "
         "last exactly as long, because levels are built from the state after its last step.",
     )
-    state = jax.tree.map(lambda x: x[0], played.end)
-    built = _traced("design.build", design.build, key, state)
-    if change := _retyped(like, built):
-        raise InputError(
-            f"A level that `design.build` gives is not of the type that `design.sample` gives: {change}; keep to it."
-        )
     levels = _compiled(jax.vmap(design.build))(jax.random.split(key, LEVELS), played.end)
     _check_valid(design, levels, "design.build")
     _check_variety(levels, "design.build", "let the editor's actions decide what is built")
