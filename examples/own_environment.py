@@ -158,10 +158,11 @@ def train(method: Method, iterations: int) -> list[float]:
     curriculum = Curriculum(method, Parts(DOMAIN, FERRYMAN, HOW, SURVEYOR, HOW, batch=64, length=4 * REACHES))
     state, history = curriculum.begin(jax.random.key(0)), []
     for i in range(iterations + 1):
+        if i > 0:
+            state, _ = curriculum.iterate(state, jax.random.fold_in(jax.random.key(0), i))
         if i % (iterations // 5) == 0:
             history.append(float(skill(jax.tree.map(lambda x: x[0], state.students.params))))  # the first student's
             print(f"  iteration {i:3}: crosses {history[-1]:.0%} of the passable rivers")
-        state, _ = curriculum.iterate(state, jax.random.fold_in(jax.random.key(0), i))
     return history
 
 
@@ -170,4 +171,4 @@ if __name__ == "__main__":
     check_domain(DOMAIN)
     for name, method in METHODS.items():
         print(name)
-        train(method, iterations=120)
+        train(method, iterations=100)

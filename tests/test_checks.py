@@ -121,7 +121,7 @@ def test_a_domain_that_keeps_its_promises_passes():
 
 
 def test_real_actions_pass():
-    check_env(Steer(), DESIGN.sample, episodes=1)
+    check_env(Steer(), DESIGN.sample)
 
 
 def test_returns_need_no_oracle():
@@ -287,7 +287,7 @@ ENVIRONMENTS = {
     ),
     "always over": (
         step_with(terminated=lambda step: jnp.bool_(True)),
-        "Every episode of `env` ended with its first step, though `env.horizon` is 6",
+        "Every step of `env` said that the episode was over, though `env.horizon` is 6",
     ),
     "not told apart": (
         step_with(
@@ -342,7 +342,11 @@ DESIGNS = {
     ),
     "no levels": (
         design(
-            sample=lambda self, key: (), valid=lambda *_: jnp.bool_(True), mutate=lambda *_: (), describe=lambda *_: {}
+            sample=lambda self, key: (),
+            valid=lambda *_: jnp.bool_(True),
+            mutate=lambda *_: (),
+            build=lambda *_: (),
+            describe=lambda *_: {},
         ),
         "`design.sample` made 64 equal levels",
     ),
