@@ -1,0 +1,174 @@
+"""A domain of your own, from its rules to a trained agent; `docs/own_environment.md` walks through it.
+
+A ferry crosses a river of ten reaches. In each the current carries it sideways, and its rudder adds −1, 0 or 1. It sees
+where it is, where the dock is, and the currents of the next three reaches. Landing at the dock earns 1, running aground
+ends the trip. A level is a river: some are calm, some wild, and some nobody can cross.
+"""
+# ruff: noqa: D101, D102
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from tutelage.checks import check_domain
+from tutelage.curriculum.curator import Curator
+from tutelage.curriculum.curriculum import Curriculum
+from tutelage.curriculum.methods import PAIRED, PLR_PERP, Method
+from tutelage.curriculum.step import Parts
+from tutelage.learning.distributions import Categorical
+from tutelage.learning.mesh import use_cores
+from tutelage.learning.network import Head, Params, from_flax
+from tutelage.learning.ppo import PPO
+from tutelage.learning.rollout import play
+from tutelage.types import Design, Discrete, Domain, Env, Key, Step, TestLevel
+
+REACHES, WIDTH, STRONGEST, SIGHT = 10, 11, 2, 3
+
+
+class River(NamedTuple):  # a level
+    currents: jax.Array  # i32[10]: how many columns each reach carries the ferry
+    dock: jax.Array  # i32[]: its column on the far bank
+
+
+class Ferry(NamedTuple):  # a state
+    reach: jax.Array  # i32[]
+    column: jax.Array  # i32[]
+
+
+@dataclass(frozen=True)
+class Crossing(Env):
+    actions: Discrete = Discrete(3)
+    horizon: int = REACHES
+
+    def reset(self, key: Key, scene: River) -> tuple[Ferry, jax.Array]:
+        ferry = Ferry(jnp.int32(0), jnp.int32(WIDTH // 2))
+        return ferry, self.look(scene, ferry)
+
+    def step(self, key: Key, scene: River, state: Ferry, action: jax.Array) -> tuple[Ferry, Step]:
+        ferry = Ferry(state.reach + 1, state.column + scene.currents[state.reach] + action - 1)
+        aground = (ferry.column < 0) | (ferry.column >= WIDTH)
+        across = ferry.reach == REACHES
+        reward = (across & (ferry.column == scene.dock)).astype(jnp.float32)
+        return ferry, Step(self.look(scene, ferry), reward, terminated=aground | across, truncated=jnp.bool_(False))
+
+    def look(self, scene: River, ferry: Ferry) -> jax.Array:  # f32[15]
+        ahead = jax.lax.dynamic_slice(jnp.pad(scene.currents, (0, SIGHT)), (ferry.reach,), (SIGHT,))
+        place = jnp.stack([scene.dock - ferry.column, ferry.column - WIDTH // 2])
+        return jnp.concatenate([ahead / STRONGEST, place / WIDTH, jax.nn.one_hot(ferry.reach, REACHES)])
+
+
+@dataclass(frozen=True)
+class Survey(Env):  # the teacher's MDP: choose a dock, then the current of one reach after the other
+    actions: Discrete = Discrete(WIDTH)
+    horizon: int = 1 + REACHES
+
+    def reset(self, key: Key, scene: tuple[()]) -> tuple[tuple[River, jax.Array], jax.Array]:
+        state = River(jnp.zeros(REACHES, jnp.int32), jnp.int32(0)), jnp.int32(0)
+        return state, self.look(key, *state)
+
+    def step(self, key: Key, scene: tuple[()], state: Any, action: jax.Array) -> tuple[Any, Step]:
+        (currents, dock), time = state
+        current = action % (2 * STRONGEST + 1) - STRONGEST
+        currents = jnp.where(jnp.arange(1, self.horizon) == time, current, currents)
+        river, time = River(currents, jnp.where(time == 0, action, dock)), time + 1
+        return (river, time), Step(self.look(key, river, time), jnp.float32(0), time == self.horizon, jnp.bool_(False))
+
+    def look(self, key: Key, river: River, time: jax.Array) -> jax.Array:  # f32[27]
+        clock = jax.nn.one_hot(time, self.horizon + 1)
+        noise = jax.random.uniform(key, (4,))  # without it a teacher that is sure of itself would only repeat itself
+        return jnp.concatenate([river.currents / STRONGEST, river.dock[None] / WIDTH, clock, noise])
+
+
+@dataclass(frozen=True)
+class Rivers(Design):
+    editor: Survey = Survey()
+
+    def sample(self, key: Key) -> River:
+        currents_key, dock_key = jax.random.split(key)
+        currents = jax.random.randint(currents_key, (REACHES,), -STRONGEST, STRONGEST + 1)
+        return River(currents, jax.random.randint(dock_key, (), 0, WIDTH))
+
+    def build(self, key: Key, state: tuple[River, jax.Array]) -> River:
+        return state[0]
+
+    def mutate(self, key: Key, level: River) -> River:
+        where_key, sample_key = jax.random.split(key)
+        here = jnp.arange(REACHES) == jax.random.randint(where_key, (), 0, REACHES)
+        return level._replace(currents=jnp.where(here, self.sample(sample_key).currents, level.currents))
+
+    def valid(self, level: River) -> jax.Array:
+        return (jnp.abs(level.currents) <= STRONGEST).all() & (level.dock >= 0) & (level.dock < WIDTH)
+
+    def describe(self, level: River) -> dict[str, jax.Array]:
+        return {"wildness": jnp.abs(level.currents).mean(), "passable": best_return(level)}
+
+    def image(self, level: River) -> jax.Array:  # the far bank and its dock on top; the bluer the water, the wilder
+        bank = jnp.where((jnp.arange(WIDTH) == level.dock)[:, None], 0, jnp.array([90, 160, 90]))
+        water = jnp.array([200, 220, 255]) - jnp.abs(level.currents)[::-1, None, None] * jnp.array([60, 60, 0])
+        rows = jnp.concatenate([bank[None], jnp.broadcast_to(water, (REACHES, WIDTH, 3))])
+        return rows.astype(jnp.uint8).repeat(16, 0).repeat(16, 1)
+
+
+def best_return(level: River) -> jax.Array:
+    """f32[]: 1 if any way leads to the dock, found by following the columns that can be reached."""
+    columns = jnp.arange(WIDTH)
+
+    def cross(reached: jax.Array, current: jax.Array) -> tuple[jax.Array, None]:
+        return (reached & (jnp.abs(columns[:, None] - columns - current) <= 1)).any(axis=1), None
+
+    return jax.lax.scan(cross, columns == WIDTH // 2, level.currents)[0][level.dock].astype(jnp.float32)
+
+
+SLALOM = TestLevel("Slalom", Crossing(), lambda key: River(jnp.array([2, 2, 2, -2, -2] * 2), jnp.int32(WIDTH // 2)))
+DOMAIN = Domain("ferry", Crossing(), Rivers(), {"tests": (SLALOM,)}, best_return, solved_above=0.0)
+
+
+class Policy(nn.Module):
+    actions: int
+
+    @nn.compact
+    def __call__(self, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
+        x = nn.tanh(nn.Dense(64)(nn.tanh(nn.Dense(64)(obs))))
+        return carry, Head(Categorical(nn.Dense(self.actions)(x)), nn.Dense(1)(x)[..., 0])
+
+
+FERRYMAN, SURVEYOR = from_flax(Policy(3)), from_flax(Policy(WIDTH))
+HOW = PPO(learning_rate=2e-3, minibatches=4, entropy_weight=0.01)
+METHODS = {
+    "PLR⊥": replace(PLR_PERP, curator=Curator(capacity=512, replay_rate=0.8, min_fill=0.25, temperature=1.0)),
+    "PAIRED": PAIRED,
+}
+
+
+@jax.jit
+def skill(params: Params) -> jax.Array:
+    """f32[]: the share of 1,024 random rivers that a ferryman crosses, of those that anybody can."""
+    keys = jax.random.split(jax.random.key(1), 1024)
+    rivers = jax.vmap(DOMAIN.design.sample)(keys)
+    queues = jax.tree.map(lambda x: x[:, None], rivers)
+    rollout, _ = play(DOMAIN.env, FERRYMAN, params, keys, queues, DOMAIN.env.horizon)
+    return rollout.reward.sum() / jax.vmap(best_return)(rivers).sum()
+
+
+def train(method: Method, iterations: int) -> list[float]:
+    """A ferryman's skill before, during and after training."""
+    curriculum = Curriculum(method, Parts(DOMAIN, FERRYMAN, HOW, SURVEYOR, HOW, batch=64, length=4 * REACHES))
+    state, history = curriculum.begin(jax.random.key(0)), []
+    for i in range(iterations + 1):
+        if i > 0:
+            state, _ = curriculum.iterate(state, jax.random.fold_in(jax.random.key(0), i))
+        if i % (iterations // 5) == 0:
+            history.append(float(skill(jax.tree.map(lambda x: x[0], state.students.params))))  # the first student's
+            print(f"  iteration {i:3}: crosses {history[-1]:.0%} of the passable rivers")
+    return history
+
+
+if __name__ == "__main__":
+    use_cores()
+    check_domain(DOMAIN)
+    for name, method in METHODS.items():
+        print(name)
+        train(method, iterations=100)

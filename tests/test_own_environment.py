@@ -1,0 +1,53 @@
+"""The example of a domain of one's own: it keeps its promises, and its students learn."""
+
+import importlib.util
+import itertools
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tutelage.checks import check_domain
+from tutelage.types import Domain
+
+PATH = Path(__file__).parents[1] / "examples" / "own_environment.py"
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("own_environment", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+EXAMPLE = load()
+
+
+def test_it_keeps_its_promises():
+    assert isinstance(EXAMPLE.DOMAIN, Domain)
+    check_domain(EXAMPLE.DOMAIN)
+
+
+def test_its_oracle_finds_what_trying_everything_finds():
+    def lands(river):
+        """Whether any of all 3¹⁰ ways leads to the dock, without leaving the river."""
+        rudder = np.array(list(itertools.product((-1, 0, 1), repeat=EXAMPLE.REACHES)))
+        columns = EXAMPLE.WIDTH // 2 + np.cumsum(rudder + np.asarray(river.currents), axis=1)
+        afloat = ((columns >= 0) & (columns < EXAMPLE.WIDTH)).all(axis=1)
+        return bool((afloat & (columns[:, -1] == river.dock)).any())
+
+    rivers = [EXAMPLE.DOMAIN.design.sample(jax.random.key(i)) for i in range(20)]
+    rivers.append(EXAMPLE.River(jnp.full(EXAMPLE.REACHES, 2, jnp.int32), jnp.int32(0)))
+    found = [float(EXAMPLE.best_return(river)) for river in rivers]
+    assert found == [float(lands(river)) for river in rivers]
+    assert 0.0 in found
+    assert 1.0 in found
+
+
+@pytest.mark.parametrize("name", ["PLR⊥", pytest.param("PAIRED", marks=pytest.mark.slow)])
+def test_its_students_learn(name):
+    history = EXAMPLE.train(EXAMPLE.METHODS[name], iterations=40)
+    assert history[0] < 0.2
+    assert max(history[-2:]) > 0.45
