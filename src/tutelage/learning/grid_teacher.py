@@ -7,7 +7,7 @@ than `lax.conv`, and the grid is small integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -15,12 +15,14 @@ import jax.numpy as jnp
 from jax import lax
 from jax.nn.initializers import orthogonal, xavier_uniform
 
-from tutelage.learning import lstm
+from tutelage.learning import lstm, projection
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.grid_student import VIEW_SCALE
 from tutelage.learning.layers import ScannedLSTM, Tower
 from tutelage.learning.network import Head, Network, Params, from_flax
-from tutelage.learning.projection import patches, project
+
+CHANNELS = 3
+"""Numbers in each cell of a grid: MiniGrid's code."""
 
 
 class GridTeacher(nn.Module):
@@ -39,7 +41,7 @@ class GridTeacher(nn.Module):
     @nn.compact
     def __call__(self, carry: Any, obs: Any, first: jax.Array) -> tuple[Any, Head]:
         """(carry, obs, first bool[T, B]) → (carry, Head)."""
-        grid = patches(obs.grid.astype(jnp.float32) / VIEW_SCALE)
+        grid = projection.patches(obs.grid.astype(jnp.float32) / VIEW_SCALE)
         grid = nn.relu(nn.Dense(self.filters, kernel_init=xavier_uniform(), name="conv")(grid))
         time = jax.nn.one_hot(obs.time, self.steps)
         time = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="time")(time)
@@ -62,41 +64,74 @@ def plain_grid_teacher(module: GridTeacher) -> Network:
     return from_flax(module) if hidden is None else from_flax(module, lambda batch: lstm.zeros(batch, hidden))
 
 
+class _Carry(NamedTuple):
+    """Before a step, (h, c) of the LSTM and the running sum of its input projection."""
+
+    memory: lstm.Carry
+    running: projection.Running
+
+
+class _Packed(NamedTuple):
+    projection: projection.Weights
+    time: Params
+    recurrent: jax.Array  # f32[H, 4H]
+    bias: jax.Array  # f32[4H]
+    actor: Params
+    critic: Params
+
+
 def grid_teacher(module: GridTeacher | None = None) -> Network:
-    """The maze generator's network, fast; without memory by default."""
+    """The maze generator's network, fast; without memory by default.
+
+    A generator with memory needs a square grid that has an inner cell for each action.
+    """
     module = module or GridTeacher()
     plain = plain_grid_teacher(module)
-    if module.hidden is None:
+    hidden = module.hidden
+    if hidden is None:
         return plain
 
-    def apply(params: Params, carry: lstm.Carry, obs: Any, first: jax.Array) -> tuple[lstm.Carry, Head]:
+    def carry(batch: int) -> _Carry:
+        return _Carry(lstm.zeros(batch, hidden), projection.nothing(batch, module.actions, CHANNELS, 4 * hidden))
+
+    def pack(params: Params) -> _Packed:
         cell = params["memory"]["lstm"]
+        # side by side the gates' kernels would be easier to use, but putting them there is a copy of 88 MB
         kernels = tuple(cell[f"i{gate}"]["kernel"] for gate in "ifgo")
-        recurrent = jnp.concatenate([cell[f"h{gate}"]["kernel"] for gate in "ifgo"], -1)
-        bias = jnp.concatenate([cell[f"h{gate}"]["bias"] for gate in "ifgo"], -1)
         encoder = jnp.concatenate([params["conv"]["kernel"] / VIEW_SCALE, params["conv"]["bias"][None]])
-        time = jax.nn.one_hot(obs.time, module.steps) @ params["time"]["kernel"] + params["time"]["bias"]
+        recurrent = jnp.concatenate([cell[f"h{gate}"]["kernel"] for gate in "ifgo"], -1)
+        bias = jnp.concatenate([cell[f"h{gate}"]["bias"] for gate in "ifgo"])
+        weights = projection.Weights(encoder, kernels)
+        return _Packed(weights, params["time"], recurrent, bias, params["actor"], params["critic"])
+
+    def apply(weights: _Packed, carry: _Carry, obs: Any, first: jax.Array) -> tuple[_Carry, Head]:
+        time = jax.nn.one_hot(obs.time, module.steps) @ weights.time["kernel"] + weights.time["bias"]
         passed = jnp.concatenate([time, obs.noise], -1)
         if len(first) == 1:
-            grid = jax.nn.relu(patches(obs.grid.astype(jnp.float32)) @ encoder[:-1] + encoder[-1])
-            features = jnp.concatenate([grid.reshape(*first.shape, -1), passed], -1)
-            projected = jnp.concatenate([features @ kernel for kernel in kernels], -1)
+            running, z = projection.step(weights.projection, carry.running, obs.grid[0], passed[0], first[0])
+            z = z[None]
         else:
-            projected = project(encoder, kernels, obs.grid, passed)
+            running, z = projection.unroll(weights.projection, obs.grid, passed)
+        memory, h = _remember(weights, carry.memory, z, first)
+        logits = module.tower("actor").apply({"params": weights.actor}, h)
+        value = module.tower("critic").apply({"params": weights.critic}, h)
+        return _Carry(memory, running), _head(obs, logits, value)
 
-        def over_step(carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> tuple[lstm.Carry, jax.Array]:
-            projected, first = xs
-            h, c = (jnp.where(first[:, None], 0.0, x) for x in carry)
-            i, f, g, o = jnp.split(projected + h @ recurrent, 4, -1)
-            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-            h = jax.nn.sigmoid(o) * jnp.tanh(c)
-            return (h, c), h
+    return Network(plain.init, carry, apply, pack)
 
-        carry, h = lax.scan(over_step, carry, (projected + bias, first))
-        logits, value = (module.tower(name).apply({"params": params[name]}, h) for name in ("actor", "critic"))
-        return carry, _head(obs, logits, value)
 
-    return Network(plain.init, plain.carry, apply)
+def _remember(weights: _Packed, carry: lstm.Carry, z: jax.Array, first: jax.Array) -> tuple[lstm.Carry, jax.Array]:
+    """The LSTM over projected inputs f32[T, B, 4H] → (carry, h f32[T, B, H])."""
+
+    def over_step(carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> tuple[lstm.Carry, jax.Array]:
+        z, first = xs
+        h, c = (jnp.where(first[:, None], 0.0, x) for x in carry)
+        i, f, g, o = jnp.split(z + h @ weights.recurrent, 4, -1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    return lax.scan(over_step, carry, (z + weights.bias, first))
 
 
 def _head(obs: Any, logits: jax.Array, value: jax.Array) -> Head:

@@ -1,25 +1,23 @@
-"""A wide layer behind a convolution, over a sequence of grids of which each differs little from the one before.
+"""A wide layer behind a convolution, over grids of which each differs little from the one before.
 
-The plain computation, for the 3×3 patches x_p of a grid at its P inner positions and numbers s passed by them,
+The plain computation, for the 3×3 patches x_p of a grid at its P inner positions and a few numbers s passed by them,
 
-    z = Σ_p relu(x_p · E) · W_p + s · V,
+    z = Σ_p f_p · W_p + s · V,        f_p = relu(x_p · E),
 
-reads W (for the maze teacher 21,632 × 1,024 numbers) with every one of the grid's positions at every step, although an
-edit changes only the nine patches around one cell. So sum up changes instead: with f_p = relu(x_p · E),
+takes every W_p (for the maze teacher 169 times 128 × 1,024 numbers) at every step, although an edit changes only the
+nine patches around one cell. So take changes instead:
 
-    z_t = z_{t−1} + Σ_{p changed at t} (f_p(t) − f_p(t−1)) · W_p + (s_t − s_{t−1}) · V,
+    Σ_p f_p(t) · W_p = Σ_p f_p(t−1) · W_p + Σ_{p changed at t} (f_p(t) − f_p(t−1)) · W_p.
 
-where of s the whole is taken, not the change: that part is narrow. The changes are gathered by position, so that a
-product has the rows of all steps and workers in which the same patch changed, and each W_p is read once. Nothing is
-assumed about the grids: more changes are more rows, and the loop over them is as long as it has to be.
-
-Backward, a change is to blame for its own step and all later ones, and the same loop collects the gradients.
+They are gathered by position: one product has the rows of all steps and workers in which the same patch changed, and
+each W_p is read once. Nothing is assumed of the grids. More changes are more rows, and the loop over them is as long as
+it has to be. Going back, the same loop collects the gradients: a change is answerable for its own step and all later
+ones.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +26,20 @@ from jax import lax
 
 WINDOW = 3
 
-ROWS = 32
-"""Changes that one product takes at once: about as many as a position has in a batch of editing episodes."""
 
-Kernels = tuple[jax.Array, ...]
-"""W above V, its columns cut into any number of arrays f32[P·F + X, Nᵢ]. N is the sum of all Nᵢ."""
+class Weights(NamedTuple):
+    """All that a projection multiplies with."""
+
+    encoder: jax.Array  # E and under it the bias, f32[9·C + 1, F]
+    kernels: tuple[jax.Array, ...]
+    """W and under it V, cut into any number of arrays f32[P·F + X, Nᵢ] side by side; N is the sum of all Nᵢ."""
+
+
+class Running(NamedTuple):
+    """The grid part of the last step's projection, kept so that the next one only adds its changes to it."""
+
+    frame: jax.Array  # u8[B, P, 9·C + 1]: the patches, each followed by a 1; zeros before anything was seen
+    total: jax.Array  # f32[B, N]
 
 
 def patches(grid: jax.Array) -> jax.Array:
@@ -42,135 +49,183 @@ def patches(grid: jax.Array) -> jax.Array:
     return jnp.concatenate(shifted, -1).reshape(*grid.shape[:-3], rows * columns, -1)
 
 
-def project(encoder: jax.Array, kernels: Kernels, grid: jax.Array, passed: jax.Array) -> jax.Array:
-    """z of every step, f32[T, B, N].
+def nothing(batch: int, positions: int, channels: int, columns: int) -> Running:
+    """What is running before the first step. A patch of nothing lacks even the 1 of the bias, so f_p is zero."""
+    frame = jnp.zeros((batch, positions, WINDOW**2 * channels + 1), jnp.uint8)
+    return Running(frame, jnp.zeros((batch, columns)))
+
+
+def step(
+    weights: Weights, running: Running, grid: jax.Array, passed: jax.Array, first: jax.Array
+) -> tuple[Running, jax.Array]:
+    """One step of B workers, as acting needs it.
 
     Args:
-        encoder: E, f32[9·C + 1, F]; the last row is the bias.
-        kernels: W and V.
+        weights: the weights, the same as in the step before.
+        running: what `step` or `unroll` returned for the step before.
+        grid: u8[B, H, W, C].
+        passed: s, f32[B, X].
+        first: bool[B], true where an episode begins: there the sum begins anew, lest rounding errors add up for ever.
+
+    Returns:
+        What is running now, and z f32[B, N].
+    """
+    running = jax.tree.map(lambda x: jnp.where(first.reshape(-1, *[1] * (x.ndim - 1)), 0, x).astype(x.dtype), running)
+    frame = _with_ones(patches(grid))
+    total, direct = _advance(weights, running, frame, passed)
+    return Running(frame, total), total + direct
+
+
+def unroll(weights: Weights, grid: jax.Array, passed: jax.Array) -> tuple[Running, jax.Array]:
+    """A whole sequence, as learning needs it.
+
+    Args:
+        weights: the weights.
         grid: u8[T, B, H, W, C].
         passed: s, f32[T, B, X].
+
+    Returns:
+        What is running after the last step, and every step's z, f32[T, B, N].
     """
     length, batch = grid.shape[:2]
-    frames = _with_ones(patches(grid))  # [T, B, P, I]
-    # The grids of all workers begin much alike, so all refer to one of them, which in turn is a change from nothing.
-    # Nothing has no 1 in the bias's column, so its features are zero.
-    reference = frames[:1, :1]
-    now = jnp.concatenate([reference.reshape(1, *frames.shape[2:]), frames.reshape(-1, *frames.shape[2:])])
-    first = jnp.broadcast_to(reference, (1, *frames.shape[1:]))
-    before = jnp.concatenate([first, frames[:-1]]).reshape(-1, *frames.shape[2:])
-    before = jnp.concatenate([jnp.zeros_like(now[:1]), before])
-    changes, direct = _changes(encoder, kernels, jnp.stack([before, now]), passed.reshape(length * batch, -1))
-    steps = changes[1:].reshape(length, batch, -1)
-    return changes[0] + jnp.cumsum(steps, 0) + direct.reshape(steps.shape)
+    frames = _with_ones(patches(grid))
+    # All workers begin much alike: their first grids are changes from the first worker's, and that one from nothing.
+    reference = frames[0, :1]
+    before = jnp.concatenate([jnp.zeros_like(reference), jnp.repeat(reference, batch, 0), _flat(frames[:-1])])
+    after = jnp.concatenate([reference, _flat(frames)])
+    changes, direct = _changes(weights, before, after, _flat(passed))
+    totals = changes[0] + jnp.cumsum(changes[1:].reshape(length, batch, -1), 0)
+    return Running(frames[-1], totals[-1]), totals + direct.reshape(totals.shape)
+
+
+class _Rows(NamedTuple):
+    """R changes, sorted by position; leaves [P, ...]."""
+
+    position: jax.Array  # i32[P]
+    before: jax.Array  # u8[P, R, I]
+    after: jax.Array  # u8[P, R, I]
+    which: jax.Array  # i32[P, R']: those in which this position changes, then R, which is none, as often as it takes
+    count: jax.Array  # i32[P]: how many change
 
 
 @jax.custom_vjp
-def _changes(
-    encoder: jax.Array, kernels: Kernels, pairs: jax.Array, passed: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Σ_p (f_p(after) − f_p(before)) · W_p of each of R pairs of grids, f32[R, N], and passed · V.
+def _changes(weights: Weights, before: jax.Array, after: jax.Array, passed: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of R pairs of frames u8[R, P, I] Σ_p (f_p(after) − f_p(before)) · W_p, f32[R, N]; and passed · V."""
+    return _forward(weights, before, after, passed)[0]
 
-    `pairs` is u8[2, R, P, I]: before and after.
+
+@jax.custom_vjp
+def _advance(weights: Weights, running: Running, frame: jax.Array, passed: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of frames u8[B, P, I] Σ_p f_p · W_p, f32[B, N]; and passed · V.
+
+    What was running is only a quicker way there. The gradients are those of a change from nothing.
     """
-    return _forward(encoder, kernels, pairs, passed)[0]
+    changes, direct = _changes(weights, running.frame, frame, passed)
+    return running.total + changes, direct
 
 
-def _forward(encoder: jax.Array, kernels: Kernels, pairs: jax.Array, passed: jax.Array) -> Any:
-    filters = encoder.shape[1]
-    pairs, rows, counts = _by_position(pairs)
-    positions, _, total = pairs.shape[:3]
+def _forward(weights: Weights, before: jax.Array, after: jax.Array, passed: jax.Array) -> Any:
+    filters = weights.encoder.shape[1]
+    block = _block(len(after))
+    every = _by_position(before, after)
 
-    def over_position(changes: jax.Array, xs: Any) -> tuple[jax.Array, None]:
-        position, pairs, rows, count = xs
-        weights = [_rows_of(kernel, position, filters) for kernel in kernels]
+    def over_position(changes: jax.Array, rows: _Rows) -> tuple[jax.Array, None]:
+        slices = _slices(weights, rows.position)
 
-        def over_block(block: jax.Array, changes: jax.Array) -> jax.Array:
-            where = lax.dynamic_slice_in_dim(rows, block * ROWS, ROWS)
-            before, after = jax.nn.relu(_take(pairs, where) @ encoder)
-            change = after - before
-            product = jnp.concatenate([change @ weight for weight in weights], -1)
-            return changes.at[where].add(product, mode="drop")
+        def over_block(i: jax.Array, changes: jax.Array) -> jax.Array:
+            which = lax.dynamic_slice_in_dim(rows.which, i * block, block)
+            old, new = (jax.nn.relu(_take(x, which) @ weights.encoder) for x in (rows.before, rows.after))
+            product = jnp.concatenate([(new - old) @ matrix for matrix in slices], -1)
+            return changes.at[which].add(product, mode="drop")
 
-        return lax.fori_loop(0, -(-count // ROWS), over_block, changes), None
+        return lax.fori_loop(0, -(-rows.count // block), over_block, changes), None
 
-    columns = sum(kernel.shape[1] for kernel in kernels)
-    xs = (jnp.arange(positions), pairs, rows, counts)
-    changes, _ = lax.scan(over_position, jnp.zeros((total, columns)), xs)
-    direct = jnp.concatenate([passed @ kernel[positions * filters :] for kernel in kernels], -1)
-    return (changes, direct), (encoder, kernels, passed, xs)
+    columns = sum(kernel.shape[1] for kernel in weights.kernels)
+    changes, _ = lax.scan(over_position, jnp.zeros((len(after), columns)), every)
+    below = len(every.position) * filters
+    direct = jnp.concatenate([passed @ kernel[below:] for kernel in weights.kernels], -1)
+    return (changes, direct), (weights, every, passed)
 
 
 def _backward(residuals: Any, cotangents: tuple[jax.Array, jax.Array]) -> tuple[Any, ...]:
-    encoder, kernels, passed, xs = residuals
-    changes_bar, direct_bar = cotangents
-    filters = encoder.shape[1]
-    cuts = np.cumsum([kernel.shape[1] for kernel in kernels])[:-1]
-    parts = jnp.split(changes_bar, cuts, -1)
+    weights, every, passed = residuals
+    filters = weights.encoder.shape[1]
+    block = _block(every.after.shape[1])
+    cuts = np.cumsum([kernel.shape[1] for kernel in weights.kernels])[:-1]
+    changes_bars, direct_bars = (jnp.split(bar, cuts, -1) for bar in cotangents)
 
-    def over_position(loop: Any, xs: Any) -> tuple[Any, None]:
-        encoder_bar, kernel_bars = loop
-        position, pairs, rows, count = xs
-        weights = [_rows_of(kernel, position, filters) for kernel in kernels]
+    def over_position(bars: Weights, rows: _Rows) -> tuple[Weights, None]:
+        slices = _slices(weights, rows.position)
 
-        def over_block(block: jax.Array, loop: Any) -> Any:
-            encoder_bar, weight_bars = loop
-            where = lax.dynamic_slice_in_dim(rows, block * ROWS, ROWS)
-            inputs = _take(pairs, where)
-            features = jax.nn.relu(inputs @ encoder)
-            change = features[1] - features[0]
-            bars = [part.at[where].get(mode="fill", fill_value=0) for part in parts]
-            weight_bars = [total + change.T @ bar for total, bar in zip(weight_bars, bars, strict=True)]
-            change_bar = sum(bar @ weight.T for bar, weight in zip(bars, weights, strict=True))
-            features_bar = jnp.stack([-change_bar, change_bar]) * (features > 0)
-            encoder_bar += jnp.einsum("kri,krf->if", inputs, features_bar)
-            return encoder_bar, weight_bars
+        def over_block(i: jax.Array, loop: Any) -> Any:
+            encoder_bar, slice_bars = loop
+            which = lax.dynamic_slice_in_dim(rows.which, i * block, block)
+            old, new = (_take(x, which) for x in (rows.before, rows.after))
+            old_features, new_features = (jax.nn.relu(x @ weights.encoder) for x in (old, new))
+            change = new_features - old_features
+            product_bars = [_take(bar, which) for bar in changes_bars]
+            slice_bars = [total + change.T @ bar for total, bar in zip(slice_bars, product_bars, strict=True)]
+            change_bar = sum(bar @ matrix.T for bar, matrix in zip(product_bars, slices, strict=True))
+            encoder_bar += new.T @ (change_bar * (new_features > 0)) - old.T @ (change_bar * (old_features > 0))
+            return encoder_bar, slice_bars
 
-        start = (encoder_bar, [jnp.zeros_like(weight) for weight in weights])
-        encoder_bar, weight_bars = lax.fori_loop(0, -(-count // ROWS), over_block, start)
-        kernel_bars = [
-            lax.dynamic_update_slice_in_dim(total, bar, position * filters, 0)
-            for total, bar in zip(kernel_bars, weight_bars, strict=True)
-        ]
-        return (encoder_bar, kernel_bars), None
+        start = (bars.encoder, [jnp.zeros_like(matrix) for matrix in slices])
+        encoder_bar, slice_bars = lax.fori_loop(0, -(-rows.count // block), over_block, start)
+        kernel_bars = tuple(
+            lax.dynamic_update_slice_in_dim(total, bar, rows.position * filters, 0)
+            for total, bar in zip(bars.kernels, slice_bars, strict=True)
+        )
+        return Weights(encoder_bar, kernel_bars), None
 
-    direct_bars = jnp.split(direct_bar, cuts, -1)
-    behind = len(xs[0]) * filters
-    kernel_bars = [
-        jnp.zeros_like(kernel).at[behind:].set(passed.T @ bar)
-        for kernel, bar in zip(kernels, direct_bars, strict=True)
-    ]
-    passed_bar = sum(bar @ kernel[behind:].T for kernel, bar in zip(kernels, direct_bars, strict=True))
-    (encoder_bar, kernel_bars), _ = lax.scan(over_position, (jnp.zeros_like(encoder), kernel_bars), xs)
-    return encoder_bar, tuple(kernel_bars), None, passed_bar
+    below = len(every.position) * filters
+    kernel_bars = tuple(
+        jnp.zeros_like(kernel).at[below:].set(passed.T @ bar)
+        for kernel, bar in zip(weights.kernels, direct_bars, strict=True)
+    )
+    bars, _ = lax.scan(over_position, Weights(jnp.zeros_like(weights.encoder), kernel_bars), every)
+    passed_bar = sum(bar @ kernel[below:].T for kernel, bar in zip(weights.kernels, direct_bars, strict=True))
+    return bars, None, None, passed_bar
+
+
+def _advance_forward(weights: Weights, running: Running, frame: jax.Array, passed: jax.Array) -> Any:
+    rows = _by_position(jnp.zeros_like(frame), frame)
+    return _advance(weights, running, frame, passed), (weights, rows, passed)
 
 
 _changes.defvjp(_forward, _backward)
+_advance.defvjp(_advance_forward, _backward)
 
 
-def _by_position(pairs: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Sort u8[2, R, P, I] into positions.
-
-    Returns the pairs as [P, 2, R, I]; for each position the rows that change, i32[P, R'], followed by R, which is no
-    row, as often as it takes; and how many they are, i32[P].
-    """
-    total = pairs.shape[1]
-    pairs = jnp.moveaxis(pairs, 2, 0)
-    changed = jnp.any(pairs[:, 0] != pairs[:, 1], -1)
-    rows = jnp.sort(jnp.where(changed, jnp.arange(total), total), -1)
-    rows = jnp.pad(rows, ((0, 0), (0, -total % ROWS)), constant_values=total)
-    return pairs, rows, changed.sum(-1)
+def _by_position(before: jax.Array, after: jax.Array) -> _Rows:
+    """u8[R, P, I] twice → the changes, sorted."""
+    total, positions = after.shape[:2]
+    before, after = jnp.swapaxes(before, 0, 1), jnp.swapaxes(after, 0, 1)
+    changed = jnp.any(before != after, -1)
+    which = jnp.sort(jnp.where(changed, jnp.arange(total), total), -1)
+    which = jnp.pad(which, ((0, 0), (0, -total % _block(total))), constant_values=total)
+    return _Rows(jnp.arange(positions), before, after, which, changed.sum(-1))
 
 
-def _take(pairs: jax.Array, rows: jax.Array) -> jax.Array:
-    """Some rows of u8[2, R, I] as numbers, f32[2, ROWS, I]; zeros for what is no row."""
-    return pairs.at[:, rows].get(mode="fill", fill_value=0).astype(jnp.float32)
+def _block(total: int) -> int:
+    """How many changes one product takes: about as many as a position has, of R in which nine positions change."""
+    return min(32, max(4, total // 16))
 
 
-def _rows_of(kernel: jax.Array, position: jax.Array, filters: int) -> jax.Array:
-    """W_p, f32[F, Nᵢ]"""
-    return lax.dynamic_slice_in_dim(kernel, position * filters, filters)
+def _slices(weights: Weights, position: jax.Array) -> list[jax.Array]:
+    """W_p, f32[F, Nᵢ] each."""
+    filters = weights.encoder.shape[1]
+    return [lax.dynamic_slice_in_dim(kernel, position * filters, filters) for kernel in weights.kernels]
+
+
+def _take(x: jax.Array, which: jax.Array) -> jax.Array:
+    """Some rows of [R, I] as real numbers; zeros for R, which is none."""
+    return x.at[which].get(mode="fill", fill_value=0).astype(jnp.float32)
 
 
 def _with_ones(x: jax.Array) -> jax.Array:
     return jnp.concatenate([x, jnp.ones((*x.shape[:-1], 1), x.dtype)], -1)
+
+
+def _flat(x: jax.Array) -> jax.Array:
+    """[T, B, ...] → [T·B, ...]"""
+    return x.reshape(-1, *x.shape[2:])
