@@ -65,15 +65,22 @@ def step(
         running: what `step` or `unroll` returned for the step before.
         grid: u8[B, H, W, C].
         passed: s, f32[B, X].
-        first: bool[B], true where an episode begins: there the sum begins anew, lest rounding errors add up for ever.
+        first: bool[B], true where an episode begins: then all sums begin anew, lest rounding errors add up for ever.
 
     Returns:
         What is running now, and z f32[B, N].
     """
-    running = jax.tree.map(lambda x: jnp.where(first.reshape(-1, *[1] * (x.ndim - 1)), 0, x).astype(x.dtype), running)
-    frame = _with_ones(patches(grid))
-    total, direct = _advance(weights, running, frame, passed)
-    return Running(frame, total), total + direct
+
+    def begin() -> tuple[Running, jax.Array]:
+        running, z = unroll(weights, grid[None], passed[None])
+        return running, z[0]
+
+    def proceed() -> tuple[Running, jax.Array]:
+        frame = _with_ones(patches(grid))
+        total, direct = _advance(weights, running, frame, passed)
+        return Running(frame, total), total + direct
+
+    return lax.cond(first.any(), begin, proceed)
 
 
 def unroll(weights: Weights, grid: jax.Array, passed: jax.Array) -> tuple[Running, jax.Array]:
@@ -130,9 +137,8 @@ def _forward(weights: Weights, before: jax.Array, after: jax.Array, passed: jax.
     every = _by_position(before, after)
 
     def over_position(changes: jax.Array, rows: _Rows) -> tuple[jax.Array, None]:
-        slices = _slices(weights, rows.position)
-
         def over_block(i: jax.Array, changes: jax.Array) -> jax.Array:
+            slices = _slices(weights, rows.position)  # in here, so that nothing is read where nothing changes
             which = lax.dynamic_slice_in_dim(rows.which, i * block, block)
             old, new = (jax.nn.relu(_take(x, which) @ weights.encoder) for x in (rows.before, rows.after))
             product = jnp.concatenate([(new - old) @ matrix for matrix in slices], -1)
@@ -157,25 +163,25 @@ def _backward(residuals: Any, cotangents: tuple[jax.Array, jax.Array]) -> tuple[
     def over_position(bars: Weights, rows: _Rows) -> tuple[Weights, None]:
         slices = _slices(weights, rows.position)
 
-        def over_block(i: jax.Array, loop: Any) -> Any:
-            encoder_bar, slice_bars = loop
+        def of_block(i: jax.Array | int) -> tuple[jax.Array, list[jax.Array]]:
             which = lax.dynamic_slice_in_dim(rows.which, i * block, block)
             old, new = (_take(x, which) for x in (rows.before, rows.after))
             old_features, new_features = (jax.nn.relu(x @ weights.encoder) for x in (old, new))
             change = new_features - old_features
             product_bars = [_take(bar, which) for bar in changes_bars]
-            slice_bars = [total + change.T @ bar for total, bar in zip(slice_bars, product_bars, strict=True)]
+            slice_bars = [change.T @ bar for bar in product_bars]
             change_bar = sum(bar @ matrix.T for bar, matrix in zip(product_bars, slices, strict=True))
-            encoder_bar += new.T @ (change_bar * (new_features > 0)) - old.T @ (change_bar * (old_features > 0))
+            encoder_bar = new.T @ (change_bar * (new_features > 0)) - old.T @ (change_bar * (old_features > 0))
             return encoder_bar, slice_bars
 
-        start = (bars.encoder, [jnp.zeros_like(matrix) for matrix in slices])
-        encoder_bar, slice_bars = lax.fori_loop(0, -(-rows.count // block), over_block, start)
+        encoder_bar, slice_bars = lax.fori_loop(
+            1, -(-rows.count // block), lambda i, total: jax.tree.map(jnp.add, total, of_block(i)), of_block(0)
+        )
         kernel_bars = tuple(
             lax.dynamic_update_slice_in_dim(total, bar, rows.position * filters, 0)
             for total, bar in zip(bars.kernels, slice_bars, strict=True)
         )
-        return Weights(encoder_bar, kernel_bars), None
+        return Weights(bars.encoder + encoder_bar, kernel_bars), None
 
     below = len(every.position) * filters
     kernel_bars = tuple(
@@ -208,7 +214,7 @@ def _by_position(before: jax.Array, after: jax.Array) -> _Rows:
 
 def _block(total: int) -> int:
     """How many changes one product takes: about as many as a position has, of R in which nine positions change."""
-    return min(32, max(4, total // 16))
+    return min(32, max(1, total // 12))
 
 
 def _slices(weights: Weights, position: jax.Array) -> list[jax.Array]:
