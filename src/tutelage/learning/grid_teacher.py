@@ -1,7 +1,11 @@
 """The maze generator of the paper's appendix: conv 3×3×128 over the grid ⊕ time → 10 ⊕ noise → (LSTM 256) → heads.
 
-The convolution is written as a product with the grid's 3×3 patches: XLA on CPU differentiates that several times faster
-than `lax.conv`, and the grid is small integers.
+`GridTeacher` says it plainly, as a flax module. The convolution is written as a product with the grid's 3×3 patches:
+XLA on CPU differentiates that several times faster than `lax.conv`, and the grid is small integers.
+
+`grid_teacher` is the network to use: the same parameters and the same function. Nearly all work of a generator with
+memory is the LSTM's input projection, 21,692 × 1,024 weights. An editor changes one cell in a step, and `projection.py`
+makes use of that.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from tutelage.learning.distributions import Categorical
 from tutelage.learning.grid_student import VIEW_SCALE
 from tutelage.learning.layers import ScannedLSTM, Tower
 from tutelage.learning.network import Head, Network, Params, from_flax
+from tutelage.types import InputError
 
 CHANNELS = 3
 """Numbers in each cell of a grid: MiniGrid's code."""
@@ -65,7 +70,7 @@ def plain_grid_teacher(module: GridTeacher) -> Network:
 
 
 class _Carry(NamedTuple):
-    """Before a step, (h, c) of the LSTM and the running sum of its input projection."""
+    """What a generator with memory remembers. The running sum is worth something only with the weights that made it."""
 
     memory: lstm.Carry
     running: projection.Running
@@ -83,7 +88,7 @@ class _Packed(NamedTuple):
 def grid_teacher(module: GridTeacher | None = None) -> Network:
     """The maze generator's network, fast; without memory by default.
 
-    A generator with memory needs a square grid that has an inner cell for each action.
+    With memory, it takes grids that have one inner cell for each action.
     """
     module = module or GridTeacher()
     plain = plain_grid_teacher(module)
@@ -105,6 +110,11 @@ def grid_teacher(module: GridTeacher | None = None) -> Network:
         return _Packed(weights, params["time"], recurrent, bias, params["actor"], params["critic"])
 
     def apply(weights: _Packed, carry: _Carry, obs: Any, first: jax.Array) -> tuple[_Carry, Head]:
+        if (obs.grid.shape[-3] - 2) * (obs.grid.shape[-2] - 2) != module.actions or obs.grid.shape[-1] != CHANNELS:
+            raise InputError(
+                f"A generator with memory takes grids with {CHANNELS} numbers in a cell and one inner cell for each of "
+                f"its {module.actions} actions, not {obs.grid.shape[-3:]}; set `actions`, or use plain_grid_teacher."
+            )
         time = jax.nn.one_hot(obs.time, module.steps) @ weights.time["kernel"] + weights.time["bias"]
         passed = jnp.concatenate([time, obs.noise], -1)
         if len(first) == 1:

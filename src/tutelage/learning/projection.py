@@ -112,7 +112,7 @@ class _Rows(NamedTuple):
     before: jax.Array  # u8[P, R, I]
     after: jax.Array  # u8[P, R, I]
     which: jax.Array  # i32[P, R']: those in which this position changes, then R, which is none, as often as it takes
-    count: jax.Array  # i32[P]: how many change
+    number: jax.Array  # i32[P]: how many change
 
 
 @jax.custom_vjp
@@ -144,7 +144,7 @@ def _forward(weights: Weights, before: jax.Array, after: jax.Array, passed: jax.
             product = jnp.concatenate([(new - old) @ matrix for matrix in slices], -1)
             return changes.at[which].add(product, mode="drop")
 
-        return lax.fori_loop(0, -(-rows.count // block), over_block, changes), None
+        return lax.fori_loop(0, -(-rows.number // block), over_block, changes), None
 
     columns = sum(kernel.shape[1] for kernel in weights.kernels)
     changes, _ = lax.scan(over_position, jnp.zeros((len(after), columns)), every)
@@ -175,7 +175,7 @@ def _backward(residuals: Any, cotangents: tuple[jax.Array, jax.Array]) -> tuple[
             return encoder_bar, slice_bars
 
         encoder_bar, slice_bars = lax.fori_loop(
-            1, -(-rows.count // block), lambda i, total: jax.tree.map(jnp.add, total, of_block(i)), of_block(0)
+            1, -(-rows.number // block), lambda i, total: jax.tree.map(jnp.add, total, of_block(i)), of_block(0)
         )
         kernel_bars = tuple(
             lax.dynamic_update_slice_in_dim(total, bar, rows.position * filters, 0)
