@@ -1,26 +1,33 @@
 """The maze generator of the paper's appendix: conv 3×3×128 over the grid ⊕ time → 10 ⊕ noise → (LSTM 256) → heads.
 
-The convolution is written as a product with the grid's 3×3 patches: XLA on CPU differentiates that several times faster
-than `lax.conv`, and the grid is small integers.
+`GridTeacher` says it plainly, as a flax module. The convolution is written as a product with the grid's 3×3 patches:
+XLA on CPU differentiates that several times faster than `lax.conv`, and the grid is small integers.
+
+`grid_teacher` is the network to use: the same parameters and the same function. Nearly all work of a generator with
+memory is the LSTM's input projection, 21,692 × 1,024 weights. An editor changes one cell in a step, and `projection.py`
+makes use of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.nn.initializers import orthogonal, xavier_uniform
 
-from tutelage.learning import lstm
+from tutelage.learning import lstm, projection
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.grid_student import VIEW_SCALE
 from tutelage.learning.layers import ScannedLSTM, Tower
-from tutelage.learning.network import Head, Network, from_flax
+from tutelage.learning.network import Head, Network, Params, from_flax
+from tutelage.types import InputError
 
-WINDOW = 3
+CHANNELS = 3
+"""Numbers in each cell of a grid: MiniGrid's code."""
 
 
 class GridTeacher(nn.Module):
@@ -39,29 +46,106 @@ class GridTeacher(nn.Module):
     @nn.compact
     def __call__(self, carry: Any, obs: Any, first: jax.Array) -> tuple[Any, Head]:
         """(carry, obs, first bool[T, B]) → (carry, Head)."""
-        patches = _patches(obs.grid.astype(jnp.float32) / VIEW_SCALE)
-        grid = nn.relu(nn.Dense(self.filters, kernel_init=xavier_uniform(), name="conv")(patches))
+        grid = projection.patches(obs.grid.astype(jnp.float32) / VIEW_SCALE)
+        grid = nn.relu(nn.Dense(self.filters, kernel_init=xavier_uniform(), name="conv")(grid))
         time = jax.nn.one_hot(obs.time, self.steps)
         time = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="time")(time)
         features = jnp.concatenate([grid.reshape(*first.shape, -1), time, obs.noise], -1)
         if self.hidden is not None:
             carry, features = ScannedLSTM(self.hidden, name="memory")(carry, (features, first))
-        logits = Tower((*self.head, self.actions), 0.01, self.activation, name="actor")(features)
-        if hasattr(obs, "mask"):
-            logits = jnp.where(obs.mask, logits, -jnp.inf)
-        value = Tower((*self.head, 1), 1.0, self.activation, name="critic")(features)
-        return carry, Head(Categorical(logits), value[..., 0])
+        logits, value = self.tower("actor")(features), self.tower("critic")(features)
+        return carry, _head(obs, logits, value)
+
+    @nn.nowrap
+    def tower(self, name: str) -> Tower:
+        """One of the heads: `actor` or `critic`."""
+        outputs, scale = (self.actions, 0.01) if name == "actor" else (1, 1.0)
+        return Tower((*self.head, outputs), scale, self.activation, name=name)
 
 
-def grid_teacher(module: GridTeacher | None = None) -> Network:
-    """The maze generator's network; without memory by default."""
-    module = module or GridTeacher()
+def plain_grid_teacher(module: GridTeacher) -> Network:
+    """The module as it stands, differentiated by JAX: the reference for `grid_teacher`."""
     hidden = module.hidden
     return from_flax(module) if hidden is None else from_flax(module, lambda batch: lstm.zeros(batch, hidden))
 
 
-def _patches(grid: jax.Array) -> jax.Array:
-    """f32[..., H, W, C] → f32[..., H − 2, W − 2, 9·C]: each inner cell with its neighbours."""
-    rows, columns = (size - WINDOW + 1 for size in grid.shape[-3:-1])
-    shifted = [grid[..., i : i + rows, j : j + columns, :] for i in range(WINDOW) for j in range(WINDOW)]
-    return jnp.concatenate(shifted, -1)
+class _Carry(NamedTuple):
+    """What a generator with memory remembers. The running sum is worth something only with the weights that made it."""
+
+    memory: lstm.Carry
+    running: projection.Running
+
+
+class _Packed(NamedTuple):
+    projection: projection.Weights
+    time: Params
+    recurrent: jax.Array  # f32[H, 4H]
+    bias: jax.Array  # f32[4H]
+    actor: Params
+    critic: Params
+
+
+def grid_teacher(module: GridTeacher | None = None) -> Network:
+    """The maze generator's network, fast; without memory by default.
+
+    With memory, it takes grids that have one inner cell for each action.
+    """
+    module = module or GridTeacher()
+    plain = plain_grid_teacher(module)
+    hidden = module.hidden
+    if hidden is None:
+        return plain
+
+    def carry(batch: int) -> _Carry:
+        return _Carry(lstm.zeros(batch, hidden), projection.nothing(batch, module.actions, CHANNELS, 4 * hidden))
+
+    def pack(params: Params) -> _Packed:
+        cell = params["memory"]["lstm"]
+        # side by side the gates' kernels would be easier to use, but putting them there is a copy of 88 MB
+        kernels = tuple(cell[f"i{gate}"]["kernel"] for gate in "ifgo")
+        encoder = jnp.concatenate([params["conv"]["kernel"] / VIEW_SCALE, params["conv"]["bias"][None]])
+        recurrent = jnp.concatenate([cell[f"h{gate}"]["kernel"] for gate in "ifgo"], -1)
+        bias = jnp.concatenate([cell[f"h{gate}"]["bias"] for gate in "ifgo"])
+        weights = projection.Weights(encoder, kernels)
+        return _Packed(weights, params["time"], recurrent, bias, params["actor"], params["critic"])
+
+    def apply(weights: _Packed, carry: _Carry, obs: Any, first: jax.Array) -> tuple[_Carry, Head]:
+        if (obs.grid.shape[-3] - 2) * (obs.grid.shape[-2] - 2) != module.actions or obs.grid.shape[-1] != CHANNELS:
+            raise InputError(
+                f"A generator with memory takes grids with {CHANNELS} numbers in a cell and one inner cell for each of "
+                f"its {module.actions} actions, not {obs.grid.shape[-3:]}; set `actions`, or use plain_grid_teacher."
+            )
+        time = jax.nn.one_hot(obs.time, module.steps) @ weights.time["kernel"] + weights.time["bias"]
+        passed = jnp.concatenate([time, obs.noise], -1)
+        if len(first) == 1:
+            running, z = projection.step(weights.projection, carry.running, obs.grid[0], passed[0], first[0])
+            z = z[None]
+        else:
+            running, z = projection.unroll(weights.projection, obs.grid, passed)
+        memory, h = _remember(weights, carry.memory, z, first)
+        logits = module.tower("actor").apply({"params": weights.actor}, h)
+        value = module.tower("critic").apply({"params": weights.critic}, h)
+        return _Carry(memory, running), _head(obs, logits, value)
+
+    return Network(plain.init, carry, apply, pack)
+
+
+def _remember(weights: _Packed, carry: lstm.Carry, z: jax.Array, first: jax.Array) -> tuple[lstm.Carry, jax.Array]:
+    """The LSTM over projected inputs f32[T, B, 4H] → (carry, h f32[T, B, H])."""
+
+    def over_step(carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> tuple[lstm.Carry, jax.Array]:
+        z, first = xs
+        h, c = (jnp.where(first[:, None], 0.0, x) for x in carry)
+        i, f, g, o = jnp.split(z + h @ weights.recurrent, 4, -1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    return lax.scan(over_step, carry, (z + weights.bias, first))
+
+
+def _head(obs: Any, logits: jax.Array, value: jax.Array) -> Head:
+    """Logits f32[T, B, A], but −∞ where a mask forbids the action; values f32[T, B, 1]."""
+    if hasattr(obs, "mask"):
+        logits = jnp.where(obs.mask, logits, -jnp.inf)
+    return Head(Categorical(logits), value[..., 0])

@@ -1,0 +1,237 @@
+"""A wide layer behind a convolution, over grids of which each differs little from the one before.
+
+The plain computation, for the 3×3 patches x_p of a grid at its P inner positions and a few numbers s passed by them,
+
+    z = Σ_p f_p · W_p + s · V,        f_p = relu(x_p · E),
+
+takes every W_p (for the maze teacher 169 times 128 × 1,024 numbers) at every step, although an edit changes only the
+nine patches around one cell. So take changes instead:
+
+    Σ_p f_p(t) · W_p = Σ_p f_p(t−1) · W_p + Σ_{p changed at t} (f_p(t) − f_p(t−1)) · W_p.
+
+They are gathered by position: one product has the rows of all steps and workers in which the same patch changed, and
+each W_p is read once. Nothing is assumed of the grids. More changes are more rows, and the loop over them is as long as
+it has to be. Going back, the same loop collects the gradients: a change is answerable for its own step and all later
+ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+WINDOW = 3
+
+
+class Weights(NamedTuple):
+    """All that a projection multiplies with."""
+
+    encoder: jax.Array  # E and under it the bias, f32[9·C + 1, F]
+    kernels: tuple[jax.Array, ...]
+    """W and under it V, cut into any number of arrays f32[P·F + X, Nᵢ] side by side; N is the sum of all Nᵢ."""
+
+
+class Running(NamedTuple):
+    """The grid part of the last step's projection, kept so that the next one only adds its changes to it."""
+
+    frame: jax.Array  # u8[B, P, 9·C + 1]: the patches, each followed by a 1; zeros before anything was seen
+    total: jax.Array  # f32[B, N]
+
+
+def patches(grid: jax.Array) -> jax.Array:
+    """[..., H, W, C] → [..., P, 9·C]: each inner cell with its neighbours, row by row."""
+    rows, columns = (size - WINDOW + 1 for size in grid.shape[-3:-1])
+    shifted = [grid[..., i : i + rows, j : j + columns, :] for i in range(WINDOW) for j in range(WINDOW)]
+    return jnp.concatenate(shifted, -1).reshape(*grid.shape[:-3], rows * columns, -1)
+
+
+def nothing(batch: int, positions: int, channels: int, columns: int) -> Running:
+    """What is running before the first step. A patch of nothing lacks even the 1 of the bias, so f_p is zero."""
+    frame = jnp.zeros((batch, positions, WINDOW**2 * channels + 1), jnp.uint8)
+    return Running(frame, jnp.zeros((batch, columns)))
+
+
+def step(
+    weights: Weights, running: Running, grid: jax.Array, passed: jax.Array, first: jax.Array
+) -> tuple[Running, jax.Array]:
+    """One step of B workers, as acting needs it.
+
+    Args:
+        weights: the weights, the same as in the step before.
+        running: what `step` or `unroll` returned for the step before.
+        grid: u8[B, H, W, C].
+        passed: s, f32[B, X].
+        first: bool[B], true where an episode begins: then all sums begin anew, lest rounding errors add up for ever.
+
+    Returns:
+        What is running now, and z f32[B, N].
+    """
+
+    def begin() -> tuple[Running, jax.Array]:
+        running, z = unroll(weights, grid[None], passed[None])
+        return running, z[0]
+
+    def proceed() -> tuple[Running, jax.Array]:
+        frame = _with_ones(patches(grid))
+        total, direct = _advance(weights, running, frame, passed)
+        return Running(frame, total), total + direct
+
+    return lax.cond(first.any(), begin, proceed)
+
+
+def unroll(weights: Weights, grid: jax.Array, passed: jax.Array) -> tuple[Running, jax.Array]:
+    """A whole sequence, as learning needs it.
+
+    Args:
+        weights: the weights.
+        grid: u8[T, B, H, W, C].
+        passed: s, f32[T, B, X].
+
+    Returns:
+        What is running after the last step, and every step's z, f32[T, B, N].
+    """
+    length, batch = grid.shape[:2]
+    frames = _with_ones(patches(grid))
+    # All workers begin much alike: their first grids are changes from the first worker's, and that one from nothing.
+    reference = frames[0, :1]
+    before = jnp.concatenate([jnp.zeros_like(reference), jnp.repeat(reference, batch, 0), _flat(frames[:-1])])
+    after = jnp.concatenate([reference, _flat(frames)])
+    changes, direct = _changes(weights, before, after, _flat(passed))
+    totals = changes[0] + jnp.cumsum(changes[1:].reshape(length, batch, -1), 0)
+    return Running(frames[-1], totals[-1]), totals + direct.reshape(totals.shape)
+
+
+class _Rows(NamedTuple):
+    """R changes, sorted by position; leaves [P, ...]."""
+
+    position: jax.Array  # i32[P]
+    before: jax.Array  # u8[P, R, I]
+    after: jax.Array  # u8[P, R, I]
+    which: jax.Array  # i32[P, R']: those in which this position changes, then R, which is none, as often as it takes
+    number: jax.Array  # i32[P]: how many change
+
+
+@jax.custom_vjp
+def _changes(weights: Weights, before: jax.Array, after: jax.Array, passed: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of R pairs of frames u8[R, P, I] Σ_p (f_p(after) − f_p(before)) · W_p, f32[R, N]; and passed · V."""
+    return _forward(weights, before, after, passed)[0]
+
+
+@jax.custom_vjp
+def _advance(weights: Weights, running: Running, frame: jax.Array, passed: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of frames u8[B, P, I] Σ_p f_p · W_p, f32[B, N]; and passed · V.
+
+    What was running is only a quicker way there. The gradients are those of a change from nothing.
+    """
+    changes, direct = _changes(weights, running.frame, frame, passed)
+    return running.total + changes, direct
+
+
+def _forward(weights: Weights, before: jax.Array, after: jax.Array, passed: jax.Array) -> Any:
+    filters = weights.encoder.shape[1]
+    block = _block(len(after))
+    every = _by_position(before, after)
+
+    def over_position(changes: jax.Array, rows: _Rows) -> tuple[jax.Array, None]:
+        def over_block(i: jax.Array, changes: jax.Array) -> jax.Array:
+            slices = _slices(weights, rows.position)  # in here, so that nothing is read where nothing changes
+            which = lax.dynamic_slice_in_dim(rows.which, i * block, block)
+            old, new = (jax.nn.relu(_take(x, which) @ weights.encoder) for x in (rows.before, rows.after))
+            product = jnp.concatenate([(new - old) @ matrix for matrix in slices], -1)
+            return changes.at[which].add(product, mode="drop")
+
+        return lax.fori_loop(0, -(-rows.number // block), over_block, changes), None
+
+    columns = sum(kernel.shape[1] for kernel in weights.kernels)
+    changes, _ = lax.scan(over_position, jnp.zeros((len(after), columns)), every)
+    below = len(every.position) * filters
+    direct = jnp.concatenate([passed @ kernel[below:] for kernel in weights.kernels], -1)
+    return (changes, direct), (weights, every, passed)
+
+
+def _backward(residuals: Any, cotangents: tuple[jax.Array, jax.Array]) -> tuple[Any, ...]:
+    weights, every, passed = residuals
+    filters = weights.encoder.shape[1]
+    block = _block(every.after.shape[1])
+    cuts = np.cumsum([kernel.shape[1] for kernel in weights.kernels])[:-1]
+    changes_bars, direct_bars = (jnp.split(bar, cuts, -1) for bar in cotangents)
+
+    def over_position(bars: Weights, rows: _Rows) -> tuple[Weights, None]:
+        slices = _slices(weights, rows.position)
+
+        def of_block(i: jax.Array | int) -> tuple[jax.Array, list[jax.Array]]:
+            which = lax.dynamic_slice_in_dim(rows.which, i * block, block)
+            old, new = (_take(x, which) for x in (rows.before, rows.after))
+            old_features, new_features = (jax.nn.relu(x @ weights.encoder) for x in (old, new))
+            change = new_features - old_features
+            product_bars = [_take(bar, which) for bar in changes_bars]
+            slice_bars = [change.T @ bar for bar in product_bars]
+            change_bar = sum(bar @ matrix.T for bar, matrix in zip(product_bars, slices, strict=True))
+            encoder_bar = new.T @ (change_bar * (new_features > 0)) - old.T @ (change_bar * (old_features > 0))
+            return encoder_bar, slice_bars
+
+        encoder_bar, slice_bars = lax.fori_loop(
+            1, -(-rows.number // block), lambda i, total: jax.tree.map(jnp.add, total, of_block(i)), of_block(0)
+        )
+        kernel_bars = tuple(
+            lax.dynamic_update_slice_in_dim(total, bar, rows.position * filters, 0)
+            for total, bar in zip(bars.kernels, slice_bars, strict=True)
+        )
+        return Weights(bars.encoder + encoder_bar, kernel_bars), None
+
+    below = len(every.position) * filters
+    kernel_bars = tuple(
+        jnp.zeros_like(kernel).at[below:].set(passed.T @ bar)
+        for kernel, bar in zip(weights.kernels, direct_bars, strict=True)
+    )
+    bars, _ = lax.scan(over_position, Weights(jnp.zeros_like(weights.encoder), kernel_bars), every)
+    passed_bar = sum(bar @ kernel[below:].T for kernel, bar in zip(weights.kernels, direct_bars, strict=True))
+    return bars, None, None, passed_bar
+
+
+def _advance_forward(weights: Weights, running: Running, frame: jax.Array, passed: jax.Array) -> Any:
+    rows = _by_position(jnp.zeros_like(frame), frame)
+    return _advance(weights, running, frame, passed), (weights, rows, passed)
+
+
+_changes.defvjp(_forward, _backward)
+_advance.defvjp(_advance_forward, _backward)
+
+
+def _by_position(before: jax.Array, after: jax.Array) -> _Rows:
+    """u8[R, P, I] twice → the changes, sorted."""
+    total, positions = after.shape[:2]
+    before, after = jnp.swapaxes(before, 0, 1), jnp.swapaxes(after, 0, 1)
+    changed = jnp.any(before != after, -1)
+    which = jnp.sort(jnp.where(changed, jnp.arange(total), total), -1)
+    which = jnp.pad(which, ((0, 0), (0, -total % _block(total))), constant_values=total)
+    return _Rows(jnp.arange(positions), before, after, which, changed.sum(-1))
+
+
+def _block(total: int) -> int:
+    """How many changes one product takes: about as many as a position has, of R in which nine positions change."""
+    return min(32, max(1, total // 12))
+
+
+def _slices(weights: Weights, position: jax.Array) -> list[jax.Array]:
+    """W_p, f32[F, Nᵢ] each."""
+    filters = weights.encoder.shape[1]
+    return [lax.dynamic_slice_in_dim(kernel, position * filters, filters) for kernel in weights.kernels]
+
+
+def _take(x: jax.Array, which: jax.Array) -> jax.Array:
+    """Some rows of [R, I] as real numbers; zeros for R, which is none."""
+    return x.at[which].get(mode="fill", fill_value=0).astype(jnp.float32)
+
+
+def _with_ones(x: jax.Array) -> jax.Array:
+    return jnp.concatenate([x, jnp.ones((*x.shape[:-1], 1), x.dtype)], -1)
+
+
+def _flat(x: jax.Array) -> jax.Array:
+    """[T, B, ...] → [T·B, ...]"""
+    return x.reshape(-1, *x.shape[2:])
