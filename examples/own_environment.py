@@ -137,7 +137,7 @@ class Policy(nn.Module):
 
 FERRYMAN, SURVEYOR = from_flax(Policy(3)), from_flax(Policy(WIDTH))
 LEARNING = PPO(learning_rate=2e-3, minibatches=4, entropy_weight=0.01)
-TEACHING = replace(LEARNING, learning_rate=2e-4, entropy_weight=0.05)  # slower, or students forget what went before
+TEACHING = replace(LEARNING, learning_rate=2e-4, entropy_weight=0.05)  # steadier than with the students' own
 METHODS = {
     "PLR⊥": replace(PLR_PERP, curator=Curator(capacity=512, replay_rate=0.8, min_fill=0.25, temperature=1.0)),
     "PAIRED": PAIRED,
