@@ -289,6 +289,8 @@ def _measure(parts: Parts, levels: Level, visit: _Visit, kind: str) -> Metrics:
         "solved": visit.episodes.solved,
         "length": visit.episodes.mean_length,
     }
+    if clash := described.keys() & fared.keys():
+        raise InputError(f"Rename {sorted(clash)} in design.describe: students' own metrics have these names.")
     fared = _per_student({name: x.mean(axis=1) for name, x in fared.items()})
     return mesh.mean(_named(kind, {name: x.mean() for name, x in described.items()} | fared))
 
