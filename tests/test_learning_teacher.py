@@ -11,7 +11,7 @@ from probes import SOON
 
 from tutelage.domains.maze.editor import MazeEditor
 from tutelage.learning import mesh, ppo, projection
-from tutelage.learning.grid_teacher import GridTeacher, grid_teacher, plain_grid_teacher
+from tutelage.learning.grid_teacher import SEQUENCE, GridTeacher, grid_teacher, plain_grid_teacher
 from tutelage.learning.network import Network
 from tutelage.learning.rollout import play
 from tutelage.types import InputError
@@ -134,6 +134,20 @@ def test_a_mask_forbids_actions(hidden):
     network = grid_teacher(module)
     _, head = network.apply(network.pack(weights(module, obs)), network.carry(3), obs, rollout.first)
     assert ((head.policy.logits == -jnp.inf) == ~mask).all()
+
+
+@pytest.mark.parametrize("order", ["sequences", "row", "shuffled row"])
+def test_fast_equals_plain_without_memory(order):
+    """As rollouts have them, as PPO lines them up, and as its minibatches shuffle them."""
+    module = TINY.copy(hidden=None)
+    _, rollout = edited(EDITOR, TINY, SEQUENCE // EDITOR.horizon)
+    obs, first = rollout.obs, rollout.first
+    if order != "sequences":
+        obs, first = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(1, -1, *x.shape[2:]), (obs, first))
+    if order == "shuffled row":
+        shuffle = jax.random.permutation(jax.random.key(0), first.size)
+        obs, first = jax.tree.map(lambda x: x[:, shuffle], (obs, first))
+    compare(module, weights(module, obs), obs, first, compiler_options=SOON)
 
 
 def test_acting_step_by_step_equals_learning_from_the_sequence():

@@ -3,14 +3,15 @@
 `GridTeacher` says it plainly, as a flax module. The convolution is written as a product with the grid's 3×3 patches:
 XLA on CPU differentiates that several times faster than `lax.conv`, and the grid is small integers.
 
-`grid_teacher` is the network to use: the same parameters and the same function. Nearly all work of a generator with
-memory is the LSTM's input projection, 21,692 × 1,024 weights. An editor changes one cell in a step, and `projection.py`
-makes use of that.
+`grid_teacher` is the network to use: the same parameters and the same function. Nearly all work is the product
+with the first layer behind the grid's 21,632 features, of the LSTM (× 1,024) or of both heads (× 64). An editor changes
+one cell in a step, and `projection.py` makes use of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -25,6 +26,9 @@ from tutelage.learning.grid_student import VIEW_SCALE
 from tutelage.learning.layers import ScannedLSTM, Tower
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.types import InputError
+
+SEQUENCE = 128
+"""Fewer grids than this are one step of some workers, who have little in common, and no sequence of edits."""
 
 CHANNELS = 3
 """Numbers in each cell of a grid: MiniGrid's code."""
@@ -94,7 +98,7 @@ def grid_teacher(module: GridTeacher | None = None) -> Network:
     plain = plain_grid_teacher(module)
     hidden = module.hidden
     if hidden is None:
-        return plain
+        return plain._replace(apply=partial(_apply_memoryless, module, plain))
 
     def carry(batch: int) -> _Carry:
         return _Carry(lstm.zeros(batch, hidden), projection.nothing(batch, module.actions, CHANNELS, 4 * hidden))
@@ -103,10 +107,9 @@ def grid_teacher(module: GridTeacher | None = None) -> Network:
         cell = params["memory"]["lstm"]
         # side by side the gates' kernels would be easier to use, but putting them there is a copy of 88 MB
         kernels = tuple(cell[f"i{gate}"]["kernel"] for gate in "ifgo")
-        encoder = jnp.concatenate([params["conv"]["kernel"] / VIEW_SCALE, params["conv"]["bias"][None]])
         recurrent = jnp.concatenate([cell[f"h{gate}"]["kernel"] for gate in "ifgo"], -1)
         bias = jnp.concatenate([cell[f"h{gate}"]["bias"] for gate in "ifgo"])
-        weights = projection.Weights(encoder, kernels)
+        weights = projection.Weights(_encoder(params["conv"]), kernels)
         return _Packed(weights, params["time"], recurrent, bias, params["actor"], params["critic"])
 
     def apply(weights: _Packed, carry: _Carry, obs: Any, first: jax.Array) -> tuple[_Carry, Head]:
@@ -115,8 +118,7 @@ def grid_teacher(module: GridTeacher | None = None) -> Network:
                 f"A generator with memory takes grids with {CHANNELS} numbers in a cell and one inner cell for each of "
                 f"its {module.actions} actions, not {obs.grid.shape[-3:]}; set `actions`, or use plain_grid_teacher."
             )
-        time = jax.nn.one_hot(obs.time, module.steps) @ weights.time["kernel"] + weights.time["bias"]
-        passed = jnp.concatenate([time, obs.noise], -1)
+        passed = _passed(module, weights.time, obs)
         if len(first) == 1:
             running, z = projection.step(weights.projection, carry.running, obs.grid[0], passed[0], first[0])
             z = z[None]
@@ -128,6 +130,39 @@ def grid_teacher(module: GridTeacher | None = None) -> Network:
         return _Carry(memory, running), _head(obs, logits, value)
 
     return Network(plain.init, carry, apply, pack)
+
+
+def _apply_memoryless(
+    module: GridTeacher, plain: Network, params: Params, carry: Any, obs: Any, first: jax.Array
+) -> tuple[Any, Head]:
+    """The same for a generator without memory: here the wide layer is the first of both heads, side by side."""
+    if first.size < SEQUENCE:
+        return plain.apply(params, carry, obs, first)
+    towers = params["actor"], params["critic"]
+    layers = sorted(towers[0])  # layer0, layer1, …, out
+    kernels = tuple(tower[layers[0]]["kernel"] for tower in towers)
+    weights = projection.Weights(_encoder(params["conv"]), kernels)
+    # PPO gives steps without memory as one row, [1, T·B], worker by worker: neighbours in it differ by one edit
+    row = len(first) == 1
+    grid, passed = (jnp.swapaxes(x, 0, 1) if row else x for x in (obs.grid, _passed(module, params["time"], obs)))
+    _, z = projection.unroll(weights, grid, passed)
+    outputs = jnp.split(jnp.swapaxes(z, 0, 1) if row else z, [kernels[0].shape[1]], -1)
+    for i, name in enumerate(layers):
+        if i > 0:
+            outputs = [module.activation(x) @ tower[name]["kernel"] for x, tower in zip(outputs, towers, strict=True)]
+        outputs = [x + tower[name]["bias"] for x, tower in zip(outputs, towers, strict=True)]
+    return carry, _head(obs, *outputs)
+
+
+def _encoder(conv: Params) -> jax.Array:
+    """The convolution, for grids that are not scaled, as f32[9·C + 1, F]; the last row is the bias."""
+    return jnp.concatenate([conv["kernel"] / VIEW_SCALE, conv["bias"][None]])
+
+
+def _passed(module: GridTeacher, time: Params, obs: Any) -> jax.Array:
+    """What a generator sees beside the grid, f32[T, B, X]."""
+    embedded = jax.nn.one_hot(obs.time, module.steps) @ time["kernel"] + time["bias"]
+    return jnp.concatenate([embedded, obs.noise], -1)
 
 
 def _remember(weights: _Packed, carry: lstm.Carry, z: jax.Array, first: jax.Array) -> tuple[lstm.Carry, jax.Array]:
