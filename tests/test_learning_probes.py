@@ -70,15 +70,20 @@ def test_without_memory_it_cannot_be_solved():
 
 
 @pytest.mark.parametrize(
-    "network",
-    [pytest.param(small(), id="feed-forward"), pytest.param(remembering(), id="recurrent", marks=pytest.mark.slow)],
+    ("network", "tolerance"),
+    [
+        pytest.param(small(), 0.1, id="feed-forward"),
+        # What a memory says after the last step was never trained on, so it need not be exactly right; but a limit
+        # that counted as an end would give 2.44.
+        pytest.param(remembering(), 0.5, id="recurrent", marks=pytest.mark.slow),
+    ],
 )
-def test_a_limit_of_time_that_does_not_end_the_task(network):
+def test_a_limit_of_time_that_does_not_end_the_task(network, tolerance):
     # the rollout's end falls in the middle of an episode, so it too has to be looked beyond
     head = train(Endless(), network, replace(SETTINGS, limits_end=False), iterations=250, length=7)(
         jnp.eye(4)[None, :1]
     )
-    assert_allclose(head.value, 1 / (1 - GAMMA), atol=0.1)
+    assert_allclose(head.value, 1 / (1 - GAMMA), atol=tolerance)
 
 
 def test_a_limit_of_time_that_ends_the_task():
