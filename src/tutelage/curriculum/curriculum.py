@@ -55,7 +55,7 @@ class Curriculum:
     def begin(self, key: Key) -> State:
         """The state before the first iteration, the same on every device."""
         everywhere = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
-        return jax.device_put(self._begin(key), everywhere)
+        return jax.block_until_ready(jax.device_put(self._begin(key), everywhere))
 
     def iterate(self, state: State, key: Key) -> tuple[State, Metrics]:
         """One iteration. The state given is used up; a run is the same whenever its keys are.

@@ -46,7 +46,7 @@ def time_training(candidates: Mapping[str, tuple[Method, Parts]], repeats: int) 
     compiled = {}
     for name, (method, parts) in candidates.items():
         curriculum = Curriculum(method, parts)
-        state = _fill(method, parts, curriculum.begin(key), key)
+        state = jax.block_until_ready(_fill(method, parts, curriculum.begin(key), key))
         start = time.perf_counter()
         turns = [_turn(curriculum.explore, state, key)]
         if method.replays:
@@ -120,8 +120,10 @@ def _best(repeats: int, programs: Mapping[str, list[Callable[[], float]]]) -> di
 def _turn(program: Callable[..., Any], state: State, key: Key) -> Callable[[], float]:
     """Run a program that uses up its state, each time on a copy made before the clock starts."""
 
+    copied = jax.jit(lambda state: jax.tree.map(jnp.copy, state))
+
     def run() -> float:
-        copy = jax.block_until_ready(jax.tree.map(jnp.copy, state))
+        copy = jax.block_until_ready(copied(state))
         return _seconds(lambda: program(copy, key))
 
     return run
