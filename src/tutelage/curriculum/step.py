@@ -84,7 +84,8 @@ def begin(method: Method, parts: Parts, key: Key) -> State:
     keys = _student_keys(method, student_key)
     buffer = () if method.curator is None else curation.empty(method.curator, level)
     return State(
-        students=jax.vmap(lambda key: learning.begin(parts.ppo, parts.student, key, example))(keys),
+        # one after the other: batched, the orthogonal initialisers' decompositions can starve a CPU of its threads
+        students=_each(lambda key: learning.begin(parts.ppo, parts.student, key, example))(keys),
         generator=generator_of(method, parts).init(generator_key),
         buffers=jax.tree.map(lambda x: jnp.stack([x] * method.students), buffer),
     )
