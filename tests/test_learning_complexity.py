@@ -49,7 +49,7 @@ def test_pieces_by_hand():
     # 0 | 1 | 01 | 01 | 2, having learned 01, 10, 010 and 012; then, knowing nothing of these any more, 2 | 22 | 2
     action = jnp.array([0, 1, 0, 1, 0, 1, 2, 2, 2, 2, 2])
     first = jnp.zeros(11, bool).at[jnp.array([0, 7])].set(True)
-    assert codes_of(action, first, 3).tolist() == [1, 2, 3, 3, 4, 4, 5] + [1, 2, 2, 3]
+    assert codes_of(action, first, 3).tolist() == [1, 2, 3, 3, 4, 4, 5, 1, 2, 2, 3]
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 6])
