@@ -193,14 +193,9 @@ def summarise(
     R·L scores.
     """
     runs = _known(scores).mean(axis=1)
-    return Summary(
-        len(scores),
-        float(mean(runs)),
-        float(standard_error(runs)),
-        float(median(runs)),
-        *(float(quartile) for quartile in quartiles(runs)),
-        *bootstrap(interquartile_mean, [scores], generator, resamples=resamples, whole_runs=whole_runs),
-    )
+    lower, upper = map(float, quartiles(runs))
+    iqm = bootstrap(interquartile_mean, [scores], generator, resamples=resamples, whole_runs=whole_runs)
+    return Summary(len(runs), float(mean(runs)), float(standard_error(runs)), float(median(runs)), lower, upper, *iqm)
 
 
 def _known(x: Scores) -> Scores:
