@@ -12,6 +12,7 @@ import pytest
 from made_up_runs import LEVELS, made_up_config, write_run
 from matplotlib import colors
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 from tutelage.curriculum.methods import METHODS
@@ -133,10 +134,13 @@ def test_long_names_of_settings_fit(tmp_path: Path):
         for rate in (0.1, 0.2, 0.3, 0.4, 0.5)
     ]
     runs = [write_run(tmp_path / str(i), "plr", config=config) for i, config in enumerate(configs)]
-    figure = plots.levels_over_time(runs)
-    plots.png(figure)
-    [legend] = figure.legends
-    assert legend.get_window_extent().width <= figure.bbox.width
+    comparison = compare(runs)
+    for figure in (plots.levels_over_time(runs), plots.iqm_intervals(comparison), plots.improvements(comparison)):
+        plots.png(figure)
+        for text in figure.findobj(lambda artist: isinstance(artist, Text) and artist.get_text() != ""):
+            extent = text.get_window_extent()
+            assert extent.x0 >= 0
+            assert extent.x1 <= figure.bbox.width
 
 
 def test_the_rank_correlation_is_told():
