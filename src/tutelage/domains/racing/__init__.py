@@ -5,6 +5,7 @@ from __future__ import annotations
 from tutelage.domains.racing import suite
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import WHOLE_VIEW, RacingEnv, View
+from tutelage.domains.racing.picture import frame
 from tutelage.types import Domain
 
 __all__ = ["RacingDesign", "RacingEnv", "View", "domain"]
@@ -21,4 +22,5 @@ def domain(view: View = WHOLE_VIEW) -> Domain:
             "bezier": suite.bezier(view),
             "original": suite.original_car_racing(view),
         },
+        frame=frame,
     )
