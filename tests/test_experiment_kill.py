@@ -57,5 +57,6 @@ def test_a_training_killed_twenty_times_equals_one_that_was_not(tmp_path, enviro
         return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
     one, other = content(whole), content(killed)
+    assert not [name for name in other if name.rpartition("/")[2].startswith(".")]
     for name, data in one.items():
         assert other[name] == data, name

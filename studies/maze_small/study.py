@@ -70,32 +70,32 @@ def _work(study: Study, jobs: multiprocessing.Queue, free: multiprocessing.Queue
     """Train one run after the other on a core of one's own."""
     os.sched_setaffinity(0, {free.get()})
     from tutelage.experiment.compilation import keep_programs
-    from tutelage.experiment.mazes import MazeSetup
-    from tutelage.experiment.train import Stopped, resume, train
+    from tutelage.experiment.train import Stopped
     from tutelage.learning.mesh import use_cores
 
     use_cores(1)
     keep_programs()
     while (job := jobs.get()) is not None:
-        method, seed = job
-        directory = study.runs / method / f"seed-{seed}"
-        if (directory / "config.json").exists():
-            go_on = lambda: resume(directory)  # noqa: E731
-        else:
-            config = MazeSetup.preset("laptop", method)
-            every = max(1, study.steps // (config.batch * config.length) // 5)
-            config = replace(
-                config,
-                seed=seed,
-                steps=study.steps,
-                evaluation=replace(config.evaluation, evaluate_every=every, episodes=study.episodes),
-                keeping=replace(config.keeping, checkpoint_every=every, snapshot_every=every),
-            )
-            go_on = lambda: train(config, directory)  # noqa: E731
         try:
-            go_on()
+            _train(study, *job)
         except Stopped:
             return
+
+
+def _train(study: Study, method: str, seed: int) -> None:
+    """Begin a run, or go on with it."""
+    from tutelage.experiment.mazes import MazeSetup
+    from tutelage.experiment.train import resume, train
+
+    directory = study.runs / method / f"seed-{seed}"
+    if (directory / "config.json").exists():
+        resume(directory)
+        return
+    config = MazeSetup.preset("laptop", method)
+    every = max(1, study.steps // (config.batch * config.length) // 5)
+    evaluation = replace(config.evaluation, evaluate_every=every, episodes=study.episodes)
+    keeping = replace(config.keeping, checkpoint_every=every, snapshot_every=every)
+    train(replace(config, seed=seed, steps=study.steps, evaluation=evaluation, keeping=keeping), directory)
 
 
 if __name__ == "__main__":
