@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -198,10 +198,10 @@ def compare(
         seed: of their resamples.
     """
     study = read_study(runs, suite, metric)
-    limit = min(int(history.clock(at).max()) for group in study.histories.values() for history in group)
+    shortest = min(chain(*study.histories.values()), key=lambda history: history.clock(at)[-1])
     scores, reached = {}, {}
     for label, group in study.histories.items():
-        last = [(history, _last_until(history, at, limit)) for history in group]
+        last = [(history, _last_until(history, shortest, at)) for history in group]
         scores[label] = np.stack([history.scores[i] for history, i in last])
         reached[label] = tuple(int(history.clock(at)[i]) for history, i in last)
 
@@ -236,7 +236,7 @@ def compare(
         study.suite,
         study.metric,
         at,
-        limit,
+        int(shortest.clock(at)[-1]),
         reached,
         study.levels,
         scores,
@@ -245,13 +245,14 @@ def compare(
     )
 
 
-def _last_until(history: History, at: Clock, limit: int) -> int:
-    """Which evaluation is the last that was made no later than `limit`."""
+def _last_until(history: History, shortest: History, at: Clock) -> int:
+    """Which evaluation is the last that was made no later than the last of the shortest run."""
+    limit = shortest.clock(at)[-1]
     until = np.flatnonzero(history.clock(at) <= limit)
     if until.size == 0:
         raise InputError(
-            f"{history.directory} was first evaluated after {history.clock(at)[0]:,} {at}, and another run never "
-            f"got beyond {limit:,}: leave that one out, or train it for longer."
+            f"{history.directory} was first evaluated after {history.clock(at)[0]:,} {at}, but {shortest.directory} "
+            f"last after {limit:,}: train that one for longer, or evaluate both more often."
         )
     return int(until[-1])
 
