@@ -156,5 +156,7 @@ def test_what_cannot_be_drawn_is_refused(runs: list[Run]):
         plots.score_against_regret([{"score": None, "return": 0.5, "optimal_return": 1}])
     with pytest.raises(InputError, match="No run has measured 'joy'; they have: entropy, iteration, new/return"):
         plots.training_curves(runs, ["joy"])
+    with pytest.raises(InputError, match="name at least one metric"):
+        plots.training_curves(runs, [])
     with pytest.raises(InputError, match="only one method"):
         plots.improvements(compare(runs[:3]))

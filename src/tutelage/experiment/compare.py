@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from tutelage.experiment.history import Clock, History, Metric, read_study
+from tutelage.experiment.history import UNITS, Clock, History, Metric, read_study
 from tutelage.experiment.run import Run
 from tutelage.experiment.statistics import (
     Estimate,
@@ -108,8 +108,7 @@ class Comparison:
         """What is compared, and when."""
         times = [time for each in self.reached.values() for time in each]
         when = f"{min(times):,}" if min(times) == max(times) else f"{min(times):,} to {max(times):,}"
-        unit = {"steps": "environment steps", "updates": "gradient updates"}[self.at]
-        return f"{self.domain}, suite {self.suite}: {self.metric} after {when} {unit}"
+        return f"{self.domain}, suite {self.suite}: {self.metric} after {when} {UNITS[self.at]}"
 
     def _place(self) -> dict[str, Any]:
         return {
@@ -162,7 +161,7 @@ class Comparison:
                 rows.append(
                     [
                         f"{test.first} − {test.second}",
-                        f"{test.welch.difference:+.{digits}f}",
+                        _text(test.welch.difference, digits, "+"),
                         _text(test.welch.t, 2),
                         _text(test.welch.degrees, 1),
                         _probability(test.welch.p),
@@ -257,8 +256,9 @@ def _last_until(history: History, shortest: History, at: Clock) -> int:
     return int(until[-1])
 
 
-def _text(x: float, digits: int) -> str:
-    return "–" if np.isnan(x) else f"{x:.{digits}f}"
+def _text(x: float, digits: int, sign: Literal["+", "-"] = "-") -> str:
+    """A number with so many decimals, its sign always shown or only if negative; a dash for what is not known."""
+    return "–" if np.isnan(x) else f"{x:{sign}.{digits}f}"
 
 
 def _probability(p: float) -> str:
