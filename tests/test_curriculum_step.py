@@ -236,7 +236,7 @@ def test_a_fixed_generator_and_true_regret():
     states, _ = run(method, 2, replace(PARTS, levels=few))
     buffer = jax.tree.map(lambda x: x[0], states[-1].buffers)
     assert int(buffer.size) <= 3
-    optimal = np.asarray(jax.vmap(DOMAIN.optimal_return)(few))
+    optimal = np.asarray(jax.vmap(partial(DOMAIN.optimal_return, DOMAIN.env))(few))
     for i in range(int(buffer.size)):
         same = [j for j in range(3) if np.array_equal(buffer.entries.level.walls[i], few.walls[j])]
         assert same

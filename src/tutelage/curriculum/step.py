@@ -260,7 +260,7 @@ def _scores(
         episodes=visit.episodes,
         best_return=best,
         regret=unknown if regret is None else jnp.broadcast_to(regret, best.shape),
-        optimal_return=unknown if oracle is None else jax.vmap(jax.vmap(oracle))(levels),
+        optimal_return=unknown if oracle is None else jax.vmap(jax.vmap(partial(oracle, parts.domain.env)))(levels),
     )
     return jax.vmap(jax.vmap(score))(evidence)
 
