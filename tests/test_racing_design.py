@@ -103,8 +103,8 @@ def test_describe_a_convex_track():
     metrics = jax.jit(DESIGN.describe)(track.from_points([(-80, -80), (80, -80), (80, 80), (-80, 80)]))
     assert float(metrics["convexity"]) > 0.85
     assert float(metrics["overlap"]) == 0
-    assert 640 < float(metrics["length"]) < 740
-    assert float(metrics["mean_curvature"]) * float(metrics["length"]) == pytest.approx(2 * np.pi, rel=0.1)
+    assert 640 < float(metrics["track_length"]) < 740
+    assert float(metrics["mean_curvature"]) * float(metrics["track_length"]) == pytest.approx(2 * np.pi, rel=0.1)
     assert float(metrics["max_curvature"]) > float(metrics["mean_curvature"])
 
 

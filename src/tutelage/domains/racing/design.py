@@ -20,6 +20,7 @@ from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
 NOISE = 16
 MIN_POINTS = 3
 HALF_SQUARE = PLAYFIELD / 2  # control points lie within this of the middle
+CIRCLE = 0.75 * HALF_SQUARE  # the radius of the roundest random track
 
 
 class EditorObs(NamedTuple):
@@ -79,6 +80,11 @@ class RacingDesign(Design):
     """Tracks of 3 to 12 control points."""
 
     shift: float = PLAYFIELD / SKETCH  # metres, the most that a mutation moves a point along each axis
+    roundness: float = 0.0  # of random tracks: 0 is the paper's, 1 a circle
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.roundness <= 1:
+            raise InputError(f"Roundness lies between 0 (the paper's tracks) and 1 (a circle); got {self.roundness}.")
 
     @property
     def editor(self) -> RacingEditor:
@@ -86,9 +92,11 @@ class RacingDesign(Design):
         return RacingEditor()
 
     def sample(self, key: Key) -> Level:
-        """Twelve points, uniform in a square of half the field's side."""
+        """Twelve points, uniform in a square of half the field's side; if round, drawn towards a circle's."""
         points = jax.random.uniform(key, (MAX_POINTS, 2), minval=-HALF_SQUARE, maxval=HALF_SQUARE)
-        return Level(points, jnp.int32(MAX_POINTS))
+        angle = 2 * np.pi * np.arange(MAX_POINTS) / MAX_POINTS
+        circle = CIRCLE * np.stack([np.cos(angle), np.sin(angle)], 1)
+        return Level((1 - self.roundness) * points + self.roundness * circle, jnp.int32(MAX_POINTS))
 
     def build(self, key: Key, state: EditorState) -> Level:
         """The track through the middles of the chosen cells."""
@@ -124,13 +132,13 @@ class RacingDesign(Design):
         return enough & finite & distinct & (off_line & real).any()
 
     def describe(self, level: Level) -> dict[str, jax.Array]:
-        """Length in metres, curvature in 1/m, convexity and overlap as shares of the track."""
+        """Length in metres of the track, curvature in 1/m, convexity and overlap as shares of the track."""
         line = track.bezier(level)
         step, curvature = track.steps(line), track.curvature(line)
         length = step.sum()
         real = jnp.arange(track.TILES) < line.n
         return {
-            "length": length,
+            "track_length": length,
             "mean_curvature": (jnp.abs(curvature) * step).sum() / length,
             "max_curvature": jnp.abs(curvature).max(),
             "convexity": ((curvature >= 0) & real).sum() / line.n,
