@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from tyro.conf import OmitArgPrefixes, subcommand
@@ -16,20 +16,29 @@ from tyro.conf import OmitArgPrefixes, subcommand
 from tutelage.cli.bench import Bench
 from tutelage.cli.game import Game
 from tutelage.cli.levels import Levels
+from tutelage.cli.train import Resume, Train, default_config
+from tutelage.curriculum.curriculum import NotFiniteError
 from tutelage.types import InputError
-
-Verb = (
-    Annotated[Levels, subcommand("levels")]
-    | Annotated[Bench, subcommand("bench")]
-    | Annotated[Game, subcommand("game")]
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb. Bad input ends with one sentence on standard error and exit code 2."""
-    verb: Verb = tyro.cli(Verb, config=(OmitArgPrefixes,), args=arguments, prog="tutelage", description=__doc__)
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        verb: Any = tyro.cli(_verbs(arguments), args=arguments, prog="tutelage", description=__doc__)
         verb.run()
-    except InputError as error:
+    except (InputError, NotFiniteError) as error:
         print(f"tutelage: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _verbs(arguments: Sequence[str]) -> Any:
+    config = default_config(arguments[1:] if arguments[:1] == ["train"] else [])
+    trainer: Any = Train[type(config.setup)]  # type: ignore[misc]
+    return (
+        Annotated[trainer, subcommand("train", default=trainer(config))]
+        | Annotated[Resume, subcommand("resume")]
+        | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
+        | Annotated[Bench, subcommand("bench"), OmitArgPrefixes]
+        | Annotated[Game, subcommand("game"), OmitArgPrefixes]
+    )

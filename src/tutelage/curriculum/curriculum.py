@@ -42,7 +42,7 @@ class Curriculum:
             raise InputError("Learnability needs a domain that says what is solved (Domain.solved_above).")
         self.method, self.parts = method, parts
         self.mesh = mesh.make_mesh(parts.batch, devices)
-        self._begin = jax.jit(partial(begin, method, parts))
+        self.begin_program = jax.jit(partial(begin, method, parts))
         self._decide = jax.jit(partial(decide, method))
         self.explore, self.exploit = (
             jax.jit(
@@ -54,8 +54,17 @@ class Curriculum:
 
     def begin(self, key: Key) -> State:
         """The state before the first iteration, the same on every device."""
+        return self.place(self.begin_program(key))
+
+    def place(self, state: State) -> State:
+        """A state from elsewhere, the same on every device."""
         everywhere = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
-        return jax.block_until_ready(jax.device_put(self._begin(key), everywhere))
+        return jax.block_until_ready(jax.device_put(state, everywhere))
+
+    def metric_names(self, state: State, key: Key) -> set[str]:
+        """The names of all metrics that an iteration may give."""
+        programs = (self.explore, self.exploit) if self.method.replays else (self.explore,)
+        return {"replay"}.union(*(jax.eval_shape(program, state, key)[1] for program in programs))
 
     def iterate(self, state: State, key: Key) -> tuple[State, Metrics]:
         """One iteration. The state given is used up; a run is the same whenever its keys are.

@@ -1,0 +1,122 @@
+"""`tutelage train` and `tutelage resume`.
+
+A preset gives every option its default, so it is read off the command line before the rest (`chosen_default`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Generic, get_args
+
+from tyro.conf import Positional, arg
+
+from tutelage.experiment.compilation import keep_programs
+from tutelage.experiment.config import Config, MethodName, PresetName, S
+from tutelage.experiment.run import Run, read_config
+from tutelage.experiment.setups import setup_named
+from tutelage.experiment.trackers import TrackerName
+from tutelage.experiment.train import Programs, Stopped, resume, train
+from tutelage.learning.mesh import use_cores
+from tutelage.types import InputError
+
+
+@dataclass(frozen=True)
+class Train(Generic[S]):
+    """Train an agent, evaluate it on the way, and keep all of it in a run directory.
+
+    Defaults are the preset's; each option names the paper's value.
+    """
+
+    config: Annotated[Config[S], arg(name="")]
+    domain: str = "maze"
+    """What to practise: maze, racing, or the setup class of your own environment as module:Class."""
+    preset: PresetName = "laptop"
+    """Whence all other defaults: paper (its appendix), released (its code), laptop (minutes), tiny (seconds)."""
+    config_file: Annotated[Path | None, arg(name="config")] = None
+    """Take the defaults from the config.json of another run instead."""
+    out: Path | None = None
+    """Where to write: runs/DOMAIN-METHOD-PRESET here, if not said otherwise."""
+    seeds: int = 1
+    """Train this many seeds, one after the other, each in a directory of its own."""
+    overwrite: bool = False
+    """Delete a run that is there already."""
+    track: TrackerName | None = None
+    """Also send metrics there."""
+
+    def run(self) -> None:
+        """Train all seeds."""
+        if self.seeds < 1:
+            raise InputError(f"seeds must be at least 1, not {self.seeds}.")
+        use_cores()
+        keep_programs()
+        config = self.config
+        origin = self.config_file.parent.name if self.config_file else self.preset
+        out = self.out or Path("runs") / f"{config.setup.name}-{config.method}-{origin}"
+        programs = Programs(config)
+        for seed in range(config.seed, config.seed + self.seeds):
+            directory = out / f"seed-{seed}" if self.seeds > 1 else out
+            one = replace(config, seed=seed)
+            try:
+                train(one, directory, overwrite=self.overwrite, programs=programs, track=self.track)
+            except Stopped:
+                return _stopped(directory)
+            print(f"{config.method}, seed {seed}: done. The run is in {directory}.")
+        print(f"See it: tutelage report {out}")
+        return None
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with a run that was stopped or killed, or make it longer."""
+
+    directory: Positional[Path]
+    """The run's directory."""
+    steps: int | None = None
+    """Go on until so many environment steps, instead of those planned."""
+    updates: int | None = None
+    """Go on until so many gradient updates, instead of those planned."""
+    domain: str | None = None
+    """The setup class of an environment of your own, as module:Class."""
+    track: TrackerName | None = None
+    """Also send metrics there."""
+
+    def run(self) -> None:
+        """Go on to the end."""
+        setup = setup_named(self.domain) if self.domain else None
+        use_cores(Run.load(self.directory, setup).config.devices)
+        keep_programs()
+        try:
+            resume(self.directory, steps=self.steps, updates=self.updates, setup=setup, track=self.track)
+        except Stopped:
+            return _stopped(self.directory)
+        print(f"Done. The run is in {self.directory}.")
+        return None
+
+
+def _stopped(directory: Path) -> None:
+    print(f"Stopped, and all is saved. Go on with: tutelage resume {directory}")
+
+
+def default_config(arguments: Sequence[str]) -> Config[Any]:
+    """The configuration that the options of a `train` command start from."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--domain", default="maze")
+    parser.add_argument("--preset", default="laptop")
+    parser.add_argument("--config", type=Path)
+    known, rest = parser.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
+    method: MethodName = next((name for name in get_args(MethodName) if name in rest), "plr-perp")
+    if known.config is None:
+        if known.preset not in get_args(PresetName):
+            raise InputError(f"There is no preset {known.preset!r}; choose one of {', '.join(get_args(PresetName))}.")
+        return setup_named(known.domain).preset(known.preset, method)
+    try:
+        content = json.loads(known.config.read_text())
+    except OSError as error:
+        raise InputError(f"{known.config} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise InputError(f"{known.config} is not JSON: {error}.") from None
+    return read_config(content, setup_named(known.domain) if ":" in known.domain else None)

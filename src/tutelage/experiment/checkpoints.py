@@ -1,0 +1,122 @@
+"""Checkpoints: arrays and a few words about them in one file, that is whole or is not there.
+
+The format is safetensors: it holds numbers and strings only, so a file from a stranger cannot run code. A digest over
+all arrays is kept with them, because a disk may also lose bits in the middle of a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from tutelage.experiment.files import write_atomically
+from tutelage.types import InputError, Json
+
+SUFFIX = ".safetensors"
+
+
+class DamagedError(InputError):
+    """A file that is not, or no longer, what was saved."""
+
+
+class Checkpoint(NamedTuple):
+    """What was saved."""
+
+    path: Path
+    about: Json
+    arrays: dict[str, np.ndarray]
+
+
+def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """A pytree's arrays by their paths in it."""
+    leaves = jax.tree_util.tree_leaves_with_path(jax.device_get(tree))
+    return {jax.tree_util.keystr(path, simple=True, separator="."): np.ascontiguousarray(leaf) for path, leaf in leaves}
+
+
+def write(path: Path, tree: Any, about: Json) -> None:
+    """Save a pytree's arrays, and what is to be known about them."""
+    arrays = named_arrays(tree)
+    words = {"about": json.dumps(about), "digest": _digest(arrays)}
+    write_atomically(path, save(arrays, metadata=words))
+
+
+def read(path: Path) -> Checkpoint:
+    """What was saved.
+
+    Raises:
+        DamagedError: if the file is not one of ours, is cut off, or holds other bits than were saved.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            words = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dictionary
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DamagedError(f"{path} cannot be read as safetensors: {error}.") from None
+    if "digest" not in words or words["digest"] != _digest(arrays):
+        raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
+    return Checkpoint(path, json.loads(words["about"]), arrays)
+
+
+def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
+    """Arrays by name as a pytree shaped `like` another, whose leaves need only a shape and a type."""
+    leaves, tree = jax.tree_util.tree_flatten_with_path(like)
+    out = []
+    for path, leaf in leaves:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        if name not in arrays:
+            raise InputError(f"{source} lacks {name}: it was saved by something of another shape.")
+        found = arrays[name]
+        if found.shape != leaf.shape or found.dtype != leaf.dtype:
+            raise InputError(
+                f"{name} in {source} is {found.dtype}{list(found.shape)}, but {leaf.dtype}{list(leaf.shape)} is needed."
+            )
+        out.append(found)
+    if extra := sorted(arrays.keys() - {jax.tree_util.keystr(p, simple=True, separator=".") for p, _ in leaves}):
+        raise InputError(f"{source} holds {extra[0]}, which nothing here asks for: it was saved by something else.")
+    return jax.tree_util.tree_unflatten(tree, out)
+
+
+def file_of(directory: Path, iteration: int) -> Path:
+    """Where the checkpoint after so many iterations is kept."""
+    return directory / f"{iteration:08}{SUFFIX}"
+
+
+def saved(directory: Path) -> list[Path]:
+    """All checkpoints in a directory, the newest first."""
+    return sorted(directory.glob(f"[0-9]*{SUFFIX}"), reverse=True)
+
+
+def prune(directory: Path, keep: int) -> None:
+    """Delete all but the newest ones."""
+    for old in saved(directory)[keep:]:
+        old.unlink()
+
+
+def archive(path: Path, directory: Path) -> None:
+    """Keep a checkpoint for good, without a second copy of its bytes where the file system can do that."""
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory / path.name
+    target.unlink(missing_ok=True)
+    try:
+        os.link(path, target)
+    except OSError:
+        shutil.copyfile(path, target.with_suffix(".part"))
+        os.replace(target.with_suffix(".part"), target)
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,351 @@
+"""The host's loop around the compiled iterations: log, evaluate, look, save; stop, and go on as if nothing had been.
+
+Iteration i uses `fold_in(key, i)` and every rollout begins with a reset, so a checkpoint is the state and the number of
+iterations. A run that was killed goes on from its newest whole checkpoint; what its logs say of later iterations is
+dropped and written again, with the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+from tutelage.curriculum.step import State
+from tutelage.experiment import checkpoints
+from tutelage.experiment.config import Config, Setup, differences
+from tutelage.experiment.evaluate import Evaluator
+from tutelage.experiment.files import Log, sole_writer, write_atomically
+from tutelage.experiment.policy import save_policy
+from tutelage.experiment.run import (
+    ARCHIVE,
+    CHECKPOINTS,
+    CONFIG,
+    EVALUATION_COLUMNS,
+    EVALUATIONS,
+    LEVELS,
+    METRICS,
+    PLACE,
+    POLICY,
+    REPORT,
+    TIMING,
+    Run,
+    write_config,
+)
+from tutelage.experiment.snapshots import Snapshots
+from tutelage.experiment.trackers import TrackerName, tracker
+from tutelage.types import InputError, Json, Key
+
+
+class Stopped(Exception):  # noqa: N818, it is no error
+    """Someone asked the run to stop. All is saved."""
+
+
+class Programs:
+    """All that is compiled for a configuration. Runs that differ in nothing but their seeds can share it."""
+
+    def __init__(self, config: Config[Any]) -> None:
+        self.curriculum = config.curriculum()
+        domain, student = self.curriculum.parts.domain, self.curriculum.parts.student
+        levels, evaluation = config.test_levels(domain), config.evaluation
+        self.evaluator = Evaluator(domain, levels, student, evaluation.episodes, evaluation.greedy) if levels else None
+        self.snapshots = Snapshots(self.curriculum, config.keeping.snapshot_levels)
+
+
+class Place(NamedTuple):
+    """How far a run has come."""
+
+    iteration: int
+    steps: int
+    """Environment steps of the protagonist."""
+    updates: int
+    """Its gradient updates."""
+
+
+def train(
+    config: Config[Any],
+    directory: str | Path,
+    *,
+    overwrite: bool = False,
+    programs: Programs | None = None,
+    track: TrackerName | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Train from the beginning.
+
+    Args:
+        config: what to do.
+        directory: where to write it; not there yet, or empty.
+        overwrite: delete a run that is there already.
+        programs: those of another run whose configuration differs in the seed only.
+        track: also send metrics there.
+        quiet: no progress bar.
+
+    Raises:
+        InputError: before anything is written, if it cannot work.
+        Stopped: after an interrupt or a request to terminate, when all is saved.
+    """
+    directory = Path(directory)
+    programs = programs or Programs(config)
+    _check_free(directory, overwrite)
+    with sole_writer(directory):
+        _clear(directory)
+        config = replace(config, devices=programs.curriculum.mesh.size)
+        write_config(directory, config)
+        begin, *_ = _keys(config)
+        return _Session(directory, config, programs, track, quiet).go_on(
+            programs.curriculum.begin(begin), Place(0, 0, 0)
+        )
+
+
+def resume(
+    directory: str | Path,
+    *,
+    steps: int | None = None,
+    updates: int | None = None,
+    setup: type[Setup] | None = None,
+    track: TrackerName | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Go on with a run from its newest whole checkpoint, maybe further than was planned.
+
+    Raises:
+        InputError: if there is no run, another process writes it, or its checkpoint belongs to another configuration.
+        Stopped: as in `train`.
+    """
+    run = Run.load(directory, setup)
+    config = replace(run.config, steps=steps or run.config.steps, updates=updates or run.config.updates)
+    if config.anneal and config != run.config:
+        raise InputError(
+            "This run's learning rate falls to zero over the length that was planned at its start, so it cannot be "
+            "made longer. Train anew with more steps, or without annealing."
+        )
+    programs = Programs(config)
+    with sole_writer(run.directory):
+        if programs.curriculum.mesh.size != config.devices:
+            _say(
+                f"This run began on {config.devices} devices and goes on with {programs.curriculum.mesh.size}: sums "
+                "are rounded differently, so it will not be the same bit for bit."
+            )
+        state, place = _restored(run.directory, config, programs)
+        if config != run.config:
+            write_config(run.directory, config)
+        return _Session(run.directory, config, programs, track, quiet).go_on(state, place)
+
+
+def _restored(directory: Path, config: Config[Any], programs: Programs) -> tuple[State, Place]:
+    begin, *_ = _keys(config)
+    like = jax.eval_shape(programs.curriculum.begin_program, begin)
+    for path in checkpoints.saved(directory / CHECKPOINTS):
+        try:
+            checkpoint = checkpoints.read(path)
+        except checkpoints.DamagedError as error:
+            _say(f"{error} Going back to the checkpoint before it.")
+            continue
+        if found := differences(checkpoint.about["learning"], config.learning()):
+            raise InputError(
+                f"{path} belongs to another configuration than {directory / CONFIG}. They differ in {'; '.join(found)}."
+            )
+        state = programs.curriculum.place(checkpoints.fit(checkpoint.arrays, like, path))
+        return state, Place(*checkpoint.about["place"])
+    _say("There is no whole checkpoint yet: beginning again.")
+    return programs.curriculum.begin(begin), Place(0, 0, 0)
+
+
+@dataclass
+class _Session:
+    """One process's work on a run."""
+
+    directory: Path
+    config: Config[Any]
+    programs: Programs
+    track: TrackerName | None
+    quiet: bool
+
+    def go_on(self, state: State, place: Place) -> Run:
+        """From here to the end."""
+        config, curriculum = self.config, self.programs.curriculum
+        _, key, self._evaluation_key, self._snapshot_key = _keys(config)
+        names = sorted(curriculum.metric_names(state, key))
+        log = Log(self.directory / METRICS, [*PLACE, *names], place.iteration)
+        timing = Log(self.directory / TIMING, ["iteration", "seconds", "steps_per_second"], place.iteration)
+        self._evaluations = Log(self.directory / EVALUATIONS, EVALUATION_COLUMNS, place.iteration)
+        self._tracker = tracker(self.track, self.directory, config.to_json()) if self.track else None
+        bar = tqdm(
+            total=config.steps,
+            initial=place.steps,
+            unit=" steps",
+            unit_scale=True,
+            smoothing=0.1,
+            desc=f"{config.method}, seed {config.seed}",
+            disable=True if self.quiet else None,
+        )
+        shown: dict[str, str] = {}
+        try:
+            with bar, _requests_to_stop() as requests:
+                while not self._finished(place):
+                    start = time.perf_counter()
+                    state, metrics = curriculum.iterate(state, jax.random.fold_in(key, place.iteration))
+                    scalars = {name: float(x) for name, x in jax.device_get(metrics).items()}
+                    before, place = place, self._next(place, state, bool(scalars["replay"]))
+                    seconds = time.perf_counter() - start
+                    rate = (place.steps - before.steps) / seconds
+                    log.append(place._asdict() | scalars)
+                    timing.append({"iteration": place.iteration, "seconds": seconds, "steps_per_second": rate})
+                    if self._tracker:
+                        self._tracker.log(place.steps, scalars | {"steps_per_second": rate})
+                    shown |= _shown(scalars)
+                    bar.set_postfix(shown, refresh=False)
+                    bar.update(place.steps - before.steps)
+                    self._keep(state, before, place, stopping=bool(requests))
+                    if requests and not self._finished(place):
+                        raise Stopped
+                save_policy(self.directory / POLICY, _protagonist(state), self._about(place))
+        finally:
+            if self._tracker:
+                self._tracker.close()
+        return Run(self.directory, config)
+
+    def _finished(self, place: Place) -> bool:
+        limit = self.config.updates
+        return place.steps >= self.config.steps or (limit is not None and place.updates >= limit)
+
+    def _next(self, place: Place, state: State, replay: bool) -> Place:
+        method = self.programs.curriculum.method
+        played = self.config.batch * self.config.length * (2 if replay and method.edits else 1)
+        updates = int(jax.device_get(state.students.updates)[0])
+        return Place(place.iteration + 1, place.steps + played, updates)
+
+    def _keep(self, state: State, before: Place, place: Place, *, stopping: bool) -> None:
+        """Evaluate, look and save where it is time for that; always at the end."""
+        evaluation, keeping = self.config.evaluation, self.config.keeping
+        last = self._finished(place)
+        if self.programs.evaluator and (last or _due(place.iteration, evaluation.evaluate_every)):
+            self._evaluate(state, place)
+        if last or _due(place.iteration, keeping.snapshot_every):
+            found = self.programs.snapshots(state, jax.random.fold_in(self._snapshot_key, place.iteration))
+            path = self.directory / LEVELS / f"{place.iteration:08}.json"
+            write_atomically(path, json.dumps(place._asdict() | found))
+        unit = "iteration" if keeping.archive_unit == "iterations" else "updates"
+        kept = keeping.archive_every and getattr(place, unit) // keeping.archive_every > (
+            getattr(before, unit) // keeping.archive_every
+        )
+        if last or stopping or kept or _due(place.iteration, keeping.checkpoint_every):
+            path = checkpoints.file_of(self.directory / CHECKPOINTS, place.iteration)
+            checkpoints.write(path, state, {"learning": self.config.learning(), "place": place})
+            if kept:
+                checkpoints.archive(path, self.directory / ARCHIVE)
+            checkpoints.prune(self.directory / CHECKPOINTS, keeping.keep)
+            save_policy(self.directory / POLICY, _protagonist(state), self._about(place))
+
+    def _evaluate(self, state: State, place: Place) -> None:
+        evaluator, evaluation = self.programs.evaluator, self.config.evaluation
+        assert evaluator is not None
+        scores = evaluator(_protagonist(state), jax.random.fold_in(self._evaluation_key, place.iteration))
+        rows: list[dict[str, Json]] = [
+            place._asdict()
+            | {
+                "suite": evaluation.suite,
+                "level": score.level,
+                "episodes": score.episodes,
+                "greedy": evaluation.greedy,
+                "solved": score.solved,
+                "return": score.mean_return,
+                "length": score.mean_length,
+            }
+            for score in scores
+        ]
+        self._evaluations.append(*rows)
+        means = {
+            f"test/{x}": float(np.mean([row[x] for row in rows]))
+            for x in ("solved", "return")
+            if rows[0][x] is not None
+        }
+        if self._tracker:
+            self._tracker.log(place.steps, means)
+        if not self.quiet:
+            shown = ", ".join(f"{name.removeprefix('test/')} {value:.3f}" for name, value in means.items())
+            tqdm.write(f"{place.steps:>12,} steps: on the suite {evaluation.suite}, mean {shown}", file=sys.stderr)
+
+    def _about(self, place: Place) -> dict[str, str]:
+        return {"config": json.dumps(self.config.to_json()), "place": json.dumps(place._asdict())}
+
+
+def _keys(config: Config[Any]) -> Key:
+    """[4]: to begin, to train, to evaluate and to look."""
+    return jax.random.split(jax.random.key(config.seed), 4)
+
+
+def _protagonist(state: State) -> Any:
+    return jax.tree.map(lambda x: x[0], jax.device_get(state.students.params))
+
+
+def _due(iteration: int, every: int) -> bool:
+    return bool(every) and iteration % every == 0
+
+
+def _shown(scalars: dict[str, float]) -> dict[str, str]:
+    """What the progress bar says: how well it goes, and what the replayed levels score."""
+    kind = "replayed" if scalars["replay"] else "new"
+    metrics = {"solved": f"{kind}/solved", "return": f"{kind}/return", "score": "replayed/score"}
+    return {name: f"{scalars[metric]:.2f}" for name, metric in metrics.items() if metric in scalars}
+
+
+def _check_free(directory: Path, overwrite: bool) -> None:
+    """Refuse to write where something is."""
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise InputError(f"{directory} is a file; choose a directory.")
+    found = [path.name for path in directory.iterdir() if path.name != "lock"]
+    if found and CONFIG not in found:
+        raise InputError(f"{directory} is not empty and holds no run; choose another directory.")
+    if found and not overwrite:
+        raise InputError(
+            f"{directory} already holds a run. Go on with it (tutelage resume {directory}), choose another directory, "
+            "or ask for it to be overwritten (--overwrite)."
+        )
+
+
+def _clear(directory: Path) -> None:
+    """Delete what a run before left here, and nothing else."""
+    for name in (METRICS, TIMING, EVALUATIONS, POLICY, REPORT, CONFIG):
+        (directory / name).unlink(missing_ok=True)
+    for name in (LEVELS, CHECKPOINTS, ARCHIVE):
+        shutil.rmtree(directory / name, ignore_errors=True)
+
+
+@contextmanager
+def _requests_to_stop() -> Iterator[list[int]]:
+    """The signals that asked us to stop; the second interrupt does not wait for the iteration to end."""
+    received: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        received.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # signals reach the main thread only
+        yield received
+        return
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(sentence: str) -> None:
+    print(f"tutelage: {sentence}", file=sys.stderr, flush=True)
