@@ -12,7 +12,17 @@ import pytest
 KILLS = 20
 
 OPTIONS = [
-    *("plr-perp", "--preset", "tiny", "--steps", str(240 * 8 * 32), "--checkpoint-every", "3", "--snapshot-every", "20"),
+    *(
+        "plr-perp",
+        "--preset",
+        "tiny",
+        "--steps",
+        str(240 * 8 * 32),
+        "--checkpoint-every",
+        "3",
+        "--snapshot-every",
+        "20",
+    ),
     *("--test-levels", "PerfectMaze11", "--evaluate-every", "30", "--episodes", "1", "--snapshot-levels", "8"),
 ]
 
