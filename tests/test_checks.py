@@ -443,7 +443,10 @@ def test_a_broken_suite_is_told_what_is_wrong(changes, sentence):
 
 
 RETURNS = {
-    "oracle's shape": ({"optimal_return": lambda env, level: jnp.zeros(3)}, "`optimal_return` gives float32[3]; let it"),
+    "oracle's shape": (
+        {"optimal_return": lambda env, level: jnp.zeros(3)},
+        "`optimal_return` gives float32[3]; let it",
+    ),
     "infinite oracle": ({"optimal_return": lambda env, level: jnp.float32(jnp.inf)}, "`optimal_return` is infinite"),
     "modest oracle": (
         {"optimal_return": lambda env, level: jnp.float32(0.5)},

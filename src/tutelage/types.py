@@ -186,7 +186,7 @@ class Domain:
     design: Design
     suites: Mapping[str, tuple[TestLevel, ...]]
     """Zero-shot benchmarks by name."""
-    optimal_return: Callable[[Env, Level], jax.Array] | None = None
+    optimal_return: Callable[[Any, Level], jax.Array] | None = None
     """An oracle: the best return that any policy could get in an env on a level, where that is known. The env is the
     domain's own or a test level's, which may have another limit of time."""
     solved_above: float | None = None
