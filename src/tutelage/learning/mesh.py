@@ -26,7 +26,7 @@ def use_cores(count: int | None = None) -> None:
     """Make every CPU core, or `count` of them, a device. Call it before anything else asks JAX for its devices.
 
     Raises:
-        InputError: if JAX has made its devices already, and not `count` of them, or just one where there are more cores.
+        InputError: if JAX has made its devices already: not `count` of them, or just one though there are more cores.
     """
     # only Linux says which cores a process may use
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -36,7 +36,7 @@ class PPO:
     epochs: int = 5
     """Passes over each rollout (paper: 5; in CarRacing 8)."""
     minibatches: int = 1
-    """Parts that a pass cuts a rollout into: whole sequences if there is a memory, else steps (paper: 1; CarRacing 4)."""
+    """Parts of a rollout in a pass: whole sequences if there is a memory, else steps (paper: 1; in CarRacing 4)."""
     clip: float = 0.2
     """The probability ratio is clipped to 1 ± this (paper: 0.2)."""
     value_loss: Literal["clipped", "squared", "huber"] = "clipped"
@@ -54,7 +54,7 @@ class PPO:
     max_gradient_norm: float = 0.5
     """Longer gradients are shortened to this (paper: 0.5)."""
     scale_returns: bool = False
-    """Divide rewards by the running standard deviation of discounted returns, and clip to ±10 (paper: in CarRacing only)."""
+    """Divide rewards by the running deviation of discounted returns, and clip to ±10 (paper: in CarRacing only)."""
     limits_end: bool = True
     """A limit of time ends a task like any other end: what might have followed is worth nothing."""
     rollout_ends: bool = False
