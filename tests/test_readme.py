@@ -23,7 +23,8 @@ SMALLER = {
 
 def commands():
     """Every `tutelage` command of the README, in its order, made smaller."""
-    found = re.findall(r"(?:^|`)tutelage +([^`#\n]+)", TEXT, re.MULTILINE)
+    blocks = "".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
+    found = re.findall(r"^tutelage +([^#\n]+)", blocks, re.MULTILINE) + re.findall(r"`tutelage\s+([^`]+)`", TEXT)
     out = []
     for arguments in map(shlex.split, found):
         if arguments == ["train", "--help"]:
