@@ -35,7 +35,7 @@ class Train(Generic[S]):
     domain: str = "maze"
     """What to practise: maze, racing, or the setup class of your own environment as module:Class."""
     preset: PresetName = "laptop"
-    """Whence all other defaults: paper (its appendix), released (its code), laptop (learns in minutes), tiny (seconds)."""
+    """Whence all other defaults: paper (its appendix), released (its code), laptop (minutes), tiny (seconds)."""
     config_file: Annotated[Path | None, arg(name="config")] = None
     """Take the defaults from the config.json of another run instead."""
     out: Path | None = None
@@ -108,7 +108,7 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
     parser.add_argument("--preset", default="laptop")
     parser.add_argument("--config", type=Path)
     known, rest = parser.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
-    method = next((name for name in get_args(MethodName) if name in rest), "plr-perp")
+    method: MethodName = next((name for name in get_args(MethodName) if name in rest), "plr-perp")
     if known.config is None:
         if known.preset not in get_args(PresetName):
             raise InputError(f"There is no preset {known.preset!r}; choose one of {', '.join(get_args(PresetName))}.")

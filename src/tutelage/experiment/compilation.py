@@ -10,7 +10,7 @@ import jax
 
 def keep_programs(directory: Path | None = None) -> None:
     """Keep what is compiled in a directory: the user's cache by default, or where JAX has been told to already."""
-    if jax.config.jax_compilation_cache_dir:
+    if jax.config.values["jax_compilation_cache_dir"]:
         return
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(directory or caches / "tutelage"))

@@ -76,7 +76,7 @@ class Replay:
     """The curator. A method without one leaves all of these alone."""
 
     score: ScoreName | None = None
-    """How levels are scored (paper: max-mc in mazes; positive-value-loss in CarRacing, there max-mc-start for REPAIRED)."""
+    """How levels are scored (paper: max-mc; in CarRacing positive-value-loss, but max-mc-start for REPAIRED)."""
     capacity: int | None = None
     """K, how many levels the buffer holds (paper: 4000 in mazes, 8000 in CarRacing)."""
     replay_rate: float | None = None
@@ -99,8 +99,8 @@ class Replay:
             if changes:
                 having = ", ".join(name for name, other in METHODS.items() if other.curator)
                 raise InputError(
-                    f"{method} has no curator, so {_option(next(iter(changes)))} means nothing: leave it out, or choose "
-                    f"a method that replays levels: {having}."
+                    f"{method} has no curator, so {_option(next(iter(changes)))} means nothing: leave it out, or "
+                    f"choose a method that replays levels: {having}."
                 )
             return None
         if changes.get("min_fill", 0) > 1:
@@ -155,7 +155,7 @@ class Config(Generic[S]):
     """How levels are chosen."""
     setup: Annotated[S, arg(name="")]
     steps: int
-    """Environment steps of the protagonist after which to stop (paper: 250 million in mazes, 5 million in CarRacing)."""
+    """Environment steps of the protagonist after which to stop (paper: 250 million; in CarRacing 5 million)."""
     updates: int | None = None
     """Stop earlier, after this many gradient updates of the protagonist."""
     seed: int = 0
@@ -205,9 +205,7 @@ class Config(Generic[S]):
         if method.generator == "teacher":
             teacher = self.setup.teacher(domain)
             if teacher is None:
-                raise InputError(
-                    f"{self.method} needs a generator that learns, and {domain.name} has no network for one."
-                )
+                raise InputError(f"{self.method} needs a teacher, and {domain.name} has no network for one.")
         parts = Parts(domain, student, student_ppo, teacher, teacher_ppo, batch=self.batch, length=self.length)
         curriculum = Curriculum(method, parts, self.devices or None)
         share = self.batch // curriculum.mesh.size

@@ -15,7 +15,7 @@ from tutelage.types import InputError
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> None:
-    """Write a file beside its place and move it there, so that a reader, a kill or a full disk never meets half of it."""
+    """Write a file beside its place and move it there, so that no kill and no full disk leaves half of it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
@@ -39,7 +39,7 @@ def sole_writer(directory: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
-                f"{directory} is being written by another process. Wait until it has ended, or choose another directory."
+                f"{directory} is in use by another process. Wait until that has ended, or choose another directory."
             ) from None
         yield
 

@@ -46,7 +46,7 @@ class MazeSetup:
     activation: Literal["relu", "tanh"] = "relu"
     """Between those layers (paper: relu; released code: tanh)."""
     bfloat16: bool = False
-    """Round the operands of the student's large matrix products; worth it only where the hardware has units for that."""
+    """Round the operands of the student's matrix products; worth it where the hardware has units for that."""
     generator_memory: bool = False
     """Give the generator an LSTM of 256 (paper: only PAIRED with 25 blocks)."""
     generator_filters: int = 128

@@ -1,4 +1,4 @@
-"""What a curriculum looks like at one moment: the levels it holds or proposes, with scores, ancestry and true regret."""
+"""What a curriculum looks like at one moment: its levels, with scores, ancestry and true regret."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Tracker(Protocol):
 
 def tracker(name: TrackerName, directory: Path, config: Json) -> Tracker:
     """Begin to track a run."""
-    return {"wandb": _Wandb, "tensorboard": _TensorBoard}[name](directory, config)
+    return _Wandb(directory, config) if name == "wandb" else _TensorBoard(directory)
 
 
 class _Wandb:
@@ -42,7 +42,7 @@ class _Wandb:
 
 
 class _TensorBoard:
-    def __init__(self, directory: Path, config: Json) -> None:
+    def __init__(self, directory: Path) -> None:
         self._writer = _imported("tensorboard.summary", "tensorboard").Writer(str(directory / "tensorboard"))
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:

@@ -135,8 +135,8 @@ def resume(
     with sole_writer(run.directory):
         if programs.curriculum.mesh.size != config.devices:
             _say(
-                f"This run began on {config.devices} devices and goes on with {programs.curriculum.mesh.size}: sums are "
-                "rounded differently, so it will not be the same bit for bit."
+                f"This run began on {config.devices} devices and goes on with {programs.curriculum.mesh.size}: sums "
+                "are rounded differently, so it will not be the same bit for bit."
             )
         state, place = _restored(run.directory, config, programs)
         if config != run.config:
@@ -313,8 +313,8 @@ def _check_free(directory: Path, overwrite: bool) -> None:
         raise InputError(f"{directory} is not empty and holds no run; choose another directory.")
     if found and not overwrite:
         raise InputError(
-            f"{directory} already holds a run. Go on with it (tutelage resume {directory}), choose another directory, or "
-            "ask for it to be overwritten (--overwrite)."
+            f"{directory} already holds a run. Go on with it (tutelage resume {directory}), choose another directory, "
+            "or ask for it to be overwritten (--overwrite)."
         )
 
 

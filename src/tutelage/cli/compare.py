@@ -1,0 +1,88 @@
+"""`tutelage compare`: which method is better, in tables, files and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from tyro.conf import Positional
+
+from tutelage.experiment import plots
+from tutelage.experiment.compare import Comparison, compare
+from tutelage.experiment.files import csv_text, write_atomically
+from tutelage.experiment.history import Clock, Metric
+from tutelage.experiment.run import CONFIG, Run
+from tutelage.types import InputError
+
+CLOCKS: tuple[Clock, ...] = ("steps", "updates")
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compare methods by their runs, after equal environment steps and after equal gradient updates.
+
+    Prints tables, and writes compare.csv, tests.csv and the figures as SVG and PNG.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Run directories, or directories that hold several."""
+    suite: str | None = None
+    """Which benchmark; needed only if the runs were evaluated on several."""
+    metric: Metric | None = None
+    """What counts: the rate of solved episodes where episodes can be solved, else the return, if not said otherwise."""
+    curves: tuple[str, ...] = ("new/",)
+    """Training metrics to draw: all whose names begin with one of these."""
+    whole_runs: bool = False
+    """Make intervals by resampling runs with all their levels, instead of each level's runs by themselves."""
+    out: Path = Path("compare")
+    """The directory to write to."""
+
+    def run(self) -> None:
+        """Print the tables and write the files."""
+        runs = [Run.load(directory) for path in self.runs for directory in _run_directories(path)]
+        comparisons = [compare(runs, at, self.suite, self.metric, whole_runs=self.whole_runs) for at in CLOCKS]
+        print("\n\n\n".join(comparison.table() for comparison in comparisons), flush=True)
+        try:
+            for name, content in self._files(runs, comparisons):
+                write_atomically(self.out / name, content)
+        except OSError as error:
+            raise InputError(
+                f"{self.out} cannot be written to ({error}): give --out a directory you may write to."
+            ) from None
+        print(f"\nTables and figures are in {self.out}.")
+
+    def _files(self, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str | bytes]]:
+        tables = {
+            "compare.csv": [row for comparison in comparisons for row in comparison.rows()],
+            "tests.csv": [row for comparison in comparisons for row in comparison.test_rows()],
+        }
+        for name, rows in tables.items():
+            if rows:
+                yield name, csv_text(rows, [*rows[0]])
+        for name, figure in self._figures(runs, comparisons):
+            yield f"{name}.svg", plots.svg(figure)
+            yield f"{name}.png", plots.png(figure)
+
+    def _figures(self, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Iterator[tuple[str, Figure]]:
+        measured = dict.fromkeys(name for run in runs for name in run.metrics() if name.startswith(self.curves))
+        for comparison in comparisons:
+            at = comparison.at
+            yield f"bars-{at}", plots.bars(comparison)
+            yield f"levels-{at}", plots.levels_over_time(runs, at, self.suite, self.metric)
+            if measured:
+                yield f"training-{at}", plots.training_curves(runs, [*measured], at)
+        yield "iqm", plots.iqm_intervals(*comparisons)
+        if len(comparisons[0].scores) > 1:
+            yield "improvement", plots.improvements(*comparisons)
+
+
+def _run_directories(path: Path) -> list[Path]:
+    """The directory itself if it is a run, or else all runs in it."""
+    if (path / CONFIG).exists() or not path.is_dir():
+        return [path]
+    inside = sorted(file.parent for file in path.glob(f"*/{CONFIG}"))
+    if not inside:
+        raise InputError(f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories.")
+    return inside

@@ -1,0 +1,275 @@
+"""Which method is better? Runs compared after equal environment steps or equal gradient updates.
+
+Neither equality is fair alone: PLR⊥ and REPAIRED learn from replayed levels only, so that in as many steps they make
+about half as many updates. The paper shows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from tutelage.experiment.history import Clock, History, Metric, read_study
+from tutelage.experiment.run import Run
+from tutelage.experiment.statistics import (
+    Estimate,
+    Scores,
+    Summary,
+    Welch,
+    bootstrap,
+    holm,
+    probability_of_improvement,
+    summarise,
+    welch,
+)
+from tutelage.types import InputError
+
+ALL = "all levels"
+"""Stands where a level's name would, for all of them together."""
+
+WIDTH = 100
+"""Columns of a terminal that tables keep to, as far as names let them."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One method against another, on a level or on all."""
+
+    __test__ = False  # pytest should not take it for a test
+
+    first: str
+    second: str
+    level: str
+    welch: Welch
+    """Of the runs' scores; on all levels, of their means over levels."""
+    corrected_p: float
+    """Holm's, for as many tests as there are pairs of methods."""
+    improvement: Estimate
+    """P(first > second), and its interval."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of several methods after equal environment steps or gradient updates."""
+
+    domain: str
+    suite: str
+    metric: Metric
+    at: Clock
+    limit: int
+    """What all runs have reached."""
+    reached: Mapping[str, tuple[int, ...]]
+    """When each run's last evaluation up to there was made, by method."""
+    levels: tuple[str, ...]
+    scores: Mapping[str, Scores]
+    """f64[R, L] by method."""
+    summaries: Mapping[str, Mapping[str, Summary]]
+    """By method and by level, `ALL` being the last."""
+    tests: tuple[Test, ...]
+    """Of all pairs of methods, on each level and on `ALL`."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each method and level."""
+        return [
+            {**self._place(), "method": method, "level": level, **summary._asdict()}
+            for method, summaries in self.summaries.items()
+            for level, summary in summaries.items()
+        ]
+
+    def test_rows(self) -> list[dict[str, Any]]:
+        """A row for each pair of methods and level."""
+        return [
+            {
+                **self._place(),
+                "first": test.first,
+                "second": test.second,
+                "level": test.level,
+                **test.welch._asdict(),
+                "corrected_p": test.corrected_p,
+                "improvement": test.improvement.value,
+                "improvement_low": test.improvement.low,
+                "improvement_high": test.improvement.high,
+            }
+            for test in self.tests
+        ]
+
+    def table(self) -> str:
+        """All that `rows` and the tests on all levels say, for a terminal."""
+        parts = [[self.heading()], *self._level_tables(), self._overall_table()]
+        if len(self.scores) > 1:
+            parts.append(self._test_table())
+        return "\n\n".join("\n".join(lines) for lines in parts)
+
+    def heading(self) -> str:
+        """What is compared, and when."""
+        times = [time for each in self.reached.values() for time in each]
+        when = f"{min(times):,}" if min(times) == max(times) else f"{min(times):,} to {max(times):,}"
+        unit = {"steps": "environment steps", "updates": "gradient updates"}[self.at]
+        return f"{self.domain}, suite {self.suite}: {self.metric} after {when} {unit}"
+
+    def _place(self) -> dict[str, Any]:
+        return {
+            "domain": self.domain,
+            "suite": self.suite,
+            "metric": self.metric,
+            "at": self.at,
+            "limit": self.limit,
+        }
+
+    def _level_tables(self) -> Iterator[list[str]]:
+        """Mean ± standard error, a line for each level and a column for each method, as many as the width allows."""
+        digits = self._digits()
+        columns = [
+            [method, *(f"{_text(s.mean, digits)} ± {_text(s.standard_error, digits)}" for s in summaries.values())]
+            for method, summaries in self.summaries.items()
+        ]
+        head = ["mean ± standard error", *self.levels, ALL]
+        used, block = 0, [head]
+        for column in columns:
+            width = 2 + max(map(len, column))
+            if len(block) > 1 and used + width > WIDTH - max(map(len, head)):
+                yield _aligned(zip(*block, strict=True))
+                used, block = 0, [head]
+            used += width
+            block.append(column)
+        yield _aligned(zip(*block, strict=True))
+
+    def _overall_table(self) -> list[str]:
+        digits = self._digits()
+        rows = [[ALL, "runs", "mean ± error", "median [quartiles]", "IQM [95 % interval]"]]
+        for method, summaries in self.summaries.items():
+            s = summaries[ALL]
+            rows.append(
+                [
+                    method,
+                    str(s.runs),
+                    f"{_text(s.mean, digits)} ± {_text(s.standard_error, digits)}",
+                    _interval(s.median, s.lower_quartile, s.upper_quartile, digits),
+                    _interval(s.iqm, s.iqm_low, s.iqm_high, digits),
+                ]
+            )
+        return _aligned(rows)
+
+    def _test_table(self) -> list[str]:
+        digits = self._digits()
+        rows = [["first − second", "difference", "t", "ν", "p", "p (Holm)", "P(first > second)"]]
+        for test in self.tests:
+            if test.level == ALL:
+                rows.append(
+                    [
+                        f"{test.first} − {test.second}",
+                        f"{test.welch.difference:+.{digits}f}",
+                        _text(test.welch.t, 2),
+                        _text(test.welch.degrees, 1),
+                        _probability(test.welch.p),
+                        _probability(test.corrected_p),
+                        _interval(*test.improvement, 2),
+                    ]
+                )
+        return _aligned(rows)
+
+    def _digits(self) -> int:
+        """Decimals that suit the numbers: two for rates, none for returns in the hundreds."""
+        largest = max(float(np.abs(np.nan_to_num(scores)).max()) for scores in self.scores.values())
+        return 2 if largest < 10 else 1 if largest < 100 else 0
+
+
+def compare(
+    runs: Sequence[Run],
+    at: Clock = "steps",
+    suite: str | None = None,
+    metric: Metric | None = None,
+    *,
+    whole_runs: bool = False,
+    seed: int = 0,
+) -> Comparison:
+    """Compare the methods of several runs, each run at its last evaluation up to what all have reached.
+
+    Args:
+        runs: of one domain, tested on the same levels; those that differ in their seed only belong together.
+        at: compare after equal environment steps or after equal gradient updates.
+        suite: which benchmark; may be left out if there is only one.
+        metric: the rate of solved episodes where episodes can be solved, else the return, if not said otherwise.
+        whole_runs: how intervals are made; see `statistics.bootstrap`.
+        seed: of their resamples.
+    """
+    study = read_study(runs, suite, metric)
+    limit = min(int(history.clock(at).max()) for group in study.histories.values() for history in group)
+    scores, reached = {}, {}
+    for label, group in study.histories.items():
+        last = [(history, _last_until(history, at, limit)) for history in group]
+        scores[label] = np.stack([history.scores[i] for history, i in last])
+        reached[label] = tuple(int(history.clock(at)[i]) for history, i in last)
+
+    def parts(x: Scores) -> dict[str, Scores]:
+        """f64[R, 1] for each level, and f64[R, L] for all."""
+        return {level: x[:, [i]] for i, level in enumerate(study.levels)} | {ALL: x}
+
+    def generator() -> np.random.Generator:
+        """A new one for each interval, so that none depends on what else is compared."""
+        return np.random.default_rng(seed)
+
+    summaries = {
+        label: {level: summarise(part, generator(), whole_runs=whole_runs) for level, part in parts(x).items()}
+        for label, x in scores.items()
+    }
+    # the later method against the earlier, so that what has been added to the family comes first
+    pairs = [(first, second) for second, first in combinations(scores, 2)]
+    tests = []
+    for level in (*study.levels, ALL):
+        samples = [(parts(scores[first])[level], parts(scores[second])[level]) for first, second in pairs]
+        results = [welch(x.mean(axis=1), y.mean(axis=1)) for x, y in samples]
+        corrected = holm(np.array([result.p for result in results]))
+        improvements = [
+            bootstrap(probability_of_improvement, pair, generator(), whole_runs=whole_runs) for pair in samples
+        ]
+        tests += [
+            Test(first, second, level, result, float(p), improvement)
+            for (first, second), result, p, improvement in zip(pairs, results, corrected, improvements, strict=True)
+        ]
+    return Comparison(
+        study.domain,
+        study.suite,
+        study.metric,
+        at,
+        limit,
+        reached,
+        study.levels,
+        scores,
+        summaries,
+        tuple(tests),
+    )
+
+
+def _last_until(history: History, at: Clock, limit: int) -> int:
+    """Which evaluation is the last that was made no later than `limit`."""
+    until = np.flatnonzero(history.clock(at) <= limit)
+    if until.size == 0:
+        raise InputError(
+            f"{history.run.directory} was first evaluated after {history.clock(at)[0]:,} {at}, and another run never got "
+            f"beyond {limit:,}: leave that one out, or train it for longer."
+        )
+    return int(until[-1])
+
+
+def _text(x: float, digits: int) -> str:
+    return "–" if np.isnan(x) else f"{x:.{digits}f}"
+
+
+def _probability(p: float) -> str:
+    return "<.0001" if p < 0.0001 else _text(p, 4)
+
+
+def _interval(value: float, low: float, high: float, digits: int) -> str:
+    return f"{_text(value, digits)} [{_text(low, digits)}, {_text(high, digits)}]"
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table, its first column to the left and the others to the right."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]) for first, *rest in rows]

@@ -1,0 +1,110 @@
+"""How figures look: one colour for each method, the paper's names, panels with one legend above them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colors
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+WIDTH = 9.0
+"""Inches: 864 pixels in a browser."""
+
+NAMES: Mapping[str, str] = {
+    "dr": "DR",
+    "minimax": "Minimax",
+    "paired": "PAIRED",
+    "plr": "PLR",
+    "plr-perp": "PLR⊥",
+    "repaired": "REPAIRED",
+    "accel": "ACCEL",
+}
+"""The paper's."""
+
+COLOURS: Mapping[str, str] = {
+    "dr": "#888888",
+    "minimax": "#aa3377",
+    "paired": "#ccbb44",
+    "plr": "#4477aa",
+    "plr-perp": "#228833",
+    "repaired": "#ee6677",
+    "accel": "#66ccee",
+}
+"""Paul Tol's bright palette, safe for the colour-blind."""
+
+INK = "#333333"
+
+RC: Mapping[str, Any] = {
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.title_fontsize": 11,
+    "lines.linewidth": 1.6,
+    "svg.hashsalt": "tutelage",  # identifiers inside the file would be random
+    "svg.fonttype": "path",  # letters look the same wherever the picture is shown
+}
+"""For matplotlib's `rc_context`, while a figure is drawn and while it is written."""
+
+
+def display(label: str) -> str:
+    """The paper's name of a method, with the settings that may follow it."""
+    method, comma, settings = label.partition(",")
+    return NAMES.get(method, method) + comma + settings
+
+
+def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The colour of each label's method; where one has several settings, lighter and lighter, and dashed."""
+    seen: dict[str, int] = {}
+    out = {}
+    for label in labels:
+        method = label.partition(",")[0]
+        nth = seen[method] = seen.get(method, -1) + 1
+        base = np.array(colors.to_rgb(COLOURS.get(method, INK)))
+        out[label] = {
+            "color": colors.to_hex(base + (1 - base) * (1 - 0.68**nth)),
+            "linestyle": ("-", "--", "-.", ":")[nth % 4],
+        }
+    return out
+
+
+def panels(
+    n: int, columns: int, height: float, *, width: float = WIDTH, sharex: bool = False, sharey: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure with n panels, each of the given height in inches, in rows of `columns` or of one less if that is neater."""
+    columns = min(n, columns)
+    if columns > 2 and -n % (columns - 1) < -n % columns:
+        columns -= 1
+    rows = math.ceil(n / columns)
+    figure = Figure(figsize=(width, 0.75 + rows * height), layout="constrained")
+    grid = figure.subplots(rows, columns, sharex=sharex, sharey=sharey, squeeze=False)
+    for spare in grid.flat[n:]:
+        spare.remove()
+    for last in grid.flat[max(0, n - columns) : n]:
+        last.tick_params(labelbottom=True)  # also above a spare place
+    return figure, [*grid.flat[:n]]
+
+
+def legend(figure: Figure, labels: Sequence[str], title: str, linewidth: float = 1.6) -> None:
+    """The figure's title, and below it what each colour stands for."""
+    handles = [Line2D([], [], label=display(label), linewidth=linewidth, solid_capstyle="butt", **look) for label, look in looks(labels).items()]
+    letters = sum(len(display(label)) + 6 for label in labels) / len(labels)
+    figure.legend(
+        handles=handles,
+        title=title,
+        loc="outside upper left",
+        alignment="left",
+        ncols=max(1, min(len(labels), int(105 / letters))),
+        borderaxespad=0.2,
+    )
