@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Plot:
     """A figure."""
 
     kind: ClassVar[str] = "plot"
-    svg: str
+    figure: Figure
     label: str
     """What it shows, for those who do not see it."""
 
@@ -44,6 +46,8 @@ class Table:
     caption: str = ""
     words: bool = False
     """Its cells are words rather than numbers, and all stand to the left."""
+    folded: bool = False
+    """Show its caption only, until a reader opens it."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Row:
     tiles: Sequence[Tile]
     wraps: bool = False
     """Go on in the next line instead of scrolling to the side."""
+    large: bool = False
+    """Twice as wide."""
     joined: bool = False
     """Each follows from the one before: put arrows between them."""
 
@@ -97,8 +103,3 @@ def number(x: Any, digits: int = 3) -> str:
     if isinstance(x, float):
         return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.{digits}g}" if abs(x) >= 100 else f"{x:.{digits - 1}f}"
     return str(x)
-
-
-def sentence(parts: Iterable[str]) -> str:
-    """Those parts that are not empty, in a row."""
-    return ", ".join(part for part in parts if part)
