@@ -101,13 +101,14 @@ def test_a_run_that_is_still_going_on(tmp_path: Path):
     runs = [write_run(tmp_path / str(seed), seed=seed) for seed in range(2)]
     path = tmp_path / "1" / "evaluations.csv"
     whole = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(whole[:-1]) + whole[-1][:-3])  # the last row is cut short, so the last evaluation is not all there
+    path.write_text("".join(whole[:-1]) + whole[-1][:-3])  # of the last evaluation a row is not whole
     assert compare(runs).reached == {"dr": (15000, 15000)}
 
 
 def test_one_interval_does_not_depend_on_the_others(tmp_path: Path):
     dr = [write_run(tmp_path / f"dr{seed}", "dr", seed) for seed in range(3)]
     plr = [write_run(tmp_path / f"plr{seed}", "plr", seed) for seed in range(3)]
+    assert compare([*dr, *plr]).rows() == compare([*dr, *plr]).rows()
     assert compare(dr).summaries["dr"] == compare([*plr, *dr]).summaries["dr"]
     narrow, wide = compare(dr).summaries["dr"][ALL], compare(dr, whole_runs=True).summaries["dr"][ALL]
     assert (narrow.iqm_low, narrow.iqm_high) != (wide.iqm_low, wide.iqm_high)
@@ -147,7 +148,7 @@ def test_settings_that_differ_are_named(tmp_path: Path):
 
 def test_one_run_counts_once(tmp_path: Path):
     run = write_run(tmp_path / "a")
-    with pytest.raises(InputError, match="a and .*b are the same run, dr, seed 0: two runs of one seed"):
+    with pytest.raises(InputError, match=r"a and .*b are the same run, dr, seed 0: two runs of one seed"):
         compare([run, write_run(tmp_path / "b")])
     with pytest.raises(InputError, match="nothing to compare"):
         compare([])
@@ -164,7 +165,7 @@ class OtherSetup:
 def test_other_domains_are_refused(tmp_path: Path):
     here = write_run(tmp_path / "here")
     there = Run(write_run(tmp_path / "there").directory, replace(made_up_config("plr", 0), setup=OtherSetup()))
-    with pytest.raises(InputError, match="here practised maze, .*there practised elsewhere: compare runs of one domain"):
+    with pytest.raises(InputError, match=r"here practised maze, .*there practised elsewhere: compare"):
         compare([here, there])
 
 
@@ -172,14 +173,14 @@ def test_suites(tmp_path: Path):
     one, other = write_run(tmp_path / "a", suite="paper"), write_run(tmp_path / "b", "plr", suite="maze")
     with pytest.raises(InputError, match="several suites: choose one of maze, paper"):
         compare([one, other])
-    with pytest.raises(InputError, match="b was not evaluated on the suite 'paper', only on: maze"):
+    with pytest.raises(InputError, match="b was not evaluated on the suite 'paper': leave"):
         compare([one, other], suite="paper")
     assert compare([one], suite="paper").suite == "paper"
 
 
 def test_other_levels_are_refused(tmp_path: Path):
     runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", "plr", levels=LEVELS[:2])]
-    with pytest.raises(InputError, match="b was tested on .*compare runs of equal tests"):
+    with pytest.raises(InputError, match=r"b was tested on .*compare runs of equal tests"):
         compare(runs)
 
 
@@ -190,7 +191,7 @@ def test_the_order_of_levels_does_not_matter(tmp_path: Path):
 
 def test_another_manner_of_testing_is_refused(tmp_path: Path):
     runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", "plr", greedy=True)]
-    with pytest.raises(InputError, match="a was tested with drawn actions, .*b was tested with the likeliest actions"):
+    with pytest.raises(InputError, match=r"a was tested with drawn actions, .*b was tested with the likeliest actions"):
         compare(runs)
 
 
@@ -198,13 +199,13 @@ def test_runs_without_evaluations_are_refused(tmp_path: Path):
     run = write_run(tmp_path / "a", every=50)
     with pytest.raises(InputError, match="None of the 1 runs was evaluated"):
         compare([run])
-    with pytest.raises(InputError, match="a was not evaluated on the suite 'paper', only on: nothing at all"):
+    with pytest.raises(InputError, match="a was not evaluated on the suite 'paper'"):
         compare([run, write_run(tmp_path / "b", "plr")])
 
 
 def test_runs_that_never_meet_are_refused(tmp_path: Path):
     runs = [write_run(tmp_path / "a", iterations=4, every=2), write_run(tmp_path / "b", "plr")]
-    with pytest.raises(InputError, match="b was first evaluated after 5,000 steps, .*never got beyond 4,000"):
+    with pytest.raises(InputError, match=r"b was first evaluated after 5,000 steps, .*never got beyond 4,000"):
         compare(runs)
 
 
@@ -217,7 +218,7 @@ def test_table(pair: list[Run]):
     assert lines[0] == "maze, suite paper: solved after 200 environment steps"
     assert lines[2].split() == ["mean", "±", "standard", "error", "dr", "plr-perp"]
     assert lines[3].split() == [LEVELS[0], "0.30", "±", "0.10", "0.60", "±", "0.00"]
-    assert lines[8].startswith("dr             2  0.40 ± 0.10   0.40 [0.35, 0.45]    0.40 [0.")
+    assert lines[8].split()[:7] == ["dr", "2", "0.40", "±", "0.10", "0.40", "[0.35,"]
     assert any(line.startswith("plr-perp − dr") and "+0.30" in line and "3.00" in line for line in lines)
     assert len({len(line) for line in lines[2:6]}) == 1  # aligned
 

@@ -14,6 +14,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes, subcommand
 
 from tutelage.cli.bench import Bench
+from tutelage.cli.compare import Compare
 from tutelage.cli.game import Game
 from tutelage.cli.levels import Levels
 from tutelage.cli.train import Resume, Train, default_config
@@ -38,6 +39,7 @@ def _verbs(arguments: Sequence[str]) -> Any:
     return (
         Annotated[trainer, subcommand("train", default=trainer(config))]
         | Annotated[Resume, subcommand("resume")]
+        | Annotated[Compare, subcommand("compare")]
         | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
         | Annotated[Bench, subcommand("bench"), OmitArgPrefixes]
         | Annotated[Game, subcommand("game"), OmitArgPrefixes]

@@ -14,6 +14,7 @@ from tutelage.experiment.compare import Comparison, compare
 from tutelage.experiment.files import csv_text, write_atomically
 from tutelage.experiment.history import Clock, Metric
 from tutelage.experiment.run import CONFIG, Run
+from tutelage.experiment.setups import setup_named
 from tutelage.types import InputError
 
 CLOCKS: tuple[Clock, ...] = ("steps", "updates")
@@ -38,10 +39,13 @@ class Compare:
     """Make intervals by resampling runs with all their levels, instead of each level's runs by themselves."""
     out: Path = Path("compare")
     """The directory to write to."""
+    domain: str | None = None
+    """The setup class of an environment of your own, as module:Class."""
 
     def run(self) -> None:
         """Print the tables and write the files."""
-        runs = [Run.load(directory) for path in self.runs for directory in _run_directories(path)]
+        setup = setup_named(self.domain) if self.domain else None
+        runs = [Run.load(directory, setup) for path in self.runs for directory in _run_directories(path)]
         comparisons = [compare(runs, at, self.suite, self.metric, whole_runs=self.whole_runs) for at in CLOCKS]
         print("\n\n\n".join(comparison.table() for comparison in comparisons), flush=True)
         try:
@@ -84,5 +88,7 @@ def _run_directories(path: Path) -> list[Path]:
         return [path]
     inside = sorted(file.parent for file in path.glob(f"*/{CONFIG}"))
     if not inside:
-        raise InputError(f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories.")
+        raise InputError(
+            f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories."
+        )
     return inside

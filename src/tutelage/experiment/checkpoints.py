@@ -1,7 +1,7 @@
 """Checkpoints: arrays and a few words about them in one file, that is whole or is not there.
 
 The format is safetensors: it holds numbers and strings only, so a file from a stranger cannot run code. A digest over
-all arrays is kept with them, because a disk may also lose bits in the middle of a file.
+all of it is kept as well, because a disk may also lose bits in the middle of a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from safetensors.numpy import save
 from tutelage.experiment.files import write_atomically
 from tutelage.types import InputError, Json
 
-SUFFIX = ".safetensors"
+SUFFIX, ENTRY = ".safetensors", "tutelage"
 
 
 class DamagedError(InputError):
@@ -39,14 +39,16 @@ class Checkpoint(NamedTuple):
 def named_arrays(tree: Any) -> dict[str, np.ndarray]:
     """A pytree's arrays by their paths in it."""
     leaves = jax.tree_util.tree_leaves_with_path(jax.device_get(tree))
-    return {jax.tree_util.keystr(path, simple=True, separator="."): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    return {_name(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
 def write(path: Path, tree: Any, about: Json) -> None:
     """Save a pytree's arrays, and what is to be known about them."""
     arrays = named_arrays(tree)
-    words = {"about": json.dumps(about), "digest": _digest(arrays)}
-    write_atomically(path, save(arrays, metadata=words))
+    words = json.dumps(about)
+    # one entry only: the library writes several in an order that changes from one time to the next
+    entry = json.dumps({"about": words, "digest": _digest(words, arrays)})
+    write_atomically(path, save(arrays, metadata={ENTRY: entry}))
 
 
 def read(path: Path) -> Checkpoint:
@@ -57,13 +59,14 @@ def read(path: Path) -> Checkpoint:
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            words = file.metadata() or {}
+            entry = json.loads((file.metadata() or {})[ENTRY])
+            words, digest = entry["about"], entry["digest"]
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dictionary
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DamagedError(f"{path} cannot be read as safetensors: {error}.") from None
-    if "digest" not in words or words["digest"] != _digest(arrays):
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{path} cannot be read as a checkpoint: {error}.") from None
+    if digest != _digest(words, arrays):
         raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
-    return Checkpoint(path, json.loads(words["about"]), arrays)
+    return Checkpoint(path, json.loads(words), arrays)
 
 
 def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
@@ -71,7 +74,7 @@ def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
     leaves, tree = jax.tree_util.tree_flatten_with_path(like)
     out = []
     for path, leaf in leaves:
-        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        name = _name(path)
         if name not in arrays:
             raise InputError(f"{source} lacks {name}: it was saved by something of another shape.")
         found = arrays[name]
@@ -80,7 +83,7 @@ def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
                 f"{name} in {source} is {found.dtype}{list(found.shape)}, but {leaf.dtype}{list(leaf.shape)} is needed."
             )
         out.append(found)
-    if extra := sorted(arrays.keys() - {jax.tree_util.keystr(p, simple=True, separator=".") for p, _ in leaves}):
+    if extra := sorted(arrays.keys() - {_name(path) for path, _ in leaves}):
         raise InputError(f"{source} holds {extra[0]}, which nothing here asks for: it was saved by something else.")
     return jax.tree_util.tree_unflatten(tree, out)
 
@@ -113,8 +116,12 @@ def archive(path: Path, directory: Path) -> None:
         os.replace(target.with_suffix(".part"), target)
 
 
-def _digest(arrays: dict[str, np.ndarray]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def _digest(words: str, arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.blake2b(words.encode(), digest_size=16)
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype} {array.shape} ".encode())

@@ -250,8 +250,8 @@ def _last_until(history: History, at: Clock, limit: int) -> int:
     until = np.flatnonzero(history.clock(at) <= limit)
     if until.size == 0:
         raise InputError(
-            f"{history.run.directory} was first evaluated after {history.clock(at)[0]:,} {at}, and another run never got "
-            f"beyond {limit:,}: leave that one out, or train it for longer."
+            f"{history.directory} was first evaluated after {history.clock(at)[0]:,} {at}, and another run never "
+            f"got beyond {limit:,}: leave that one out, or train it for longer."
         )
     return int(until[-1])
 

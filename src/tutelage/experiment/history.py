@@ -1,8 +1,8 @@
 """How runs of several methods fared on test levels over time, as arrays that can be compared.
 
-    R     runs of one method, which differ in their seed only
-    E     evaluations of one run
-    L     test levels
+R     runs of one method, which differ in their seed only
+E     evaluations of one run
+L     test levels
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,9 @@ from tutelage.curriculum.methods import METHODS
 from tutelage.experiment.run import Run
 from tutelage.experiment.statistics import Scores
 from tutelage.types import InputError, Json
+
+Rows = Sequence[Mapping[str, Any]]
+"""As `Run.evaluations` gives them."""
 
 Metric = Literal["solved", "return"]
 
@@ -29,7 +33,8 @@ Clock = Literal["steps", "updates"]
 class History:
     """One run's evaluations, in order of time."""
 
-    run: Run
+    directory: Path
+    """The run's."""
     steps: np.ndarray[Any, Any]  # i64[E]
     updates: np.ndarray[Any, Any]  # i64[E]
     scores: Scores  # f64[E, L]
@@ -59,17 +64,17 @@ def by_method(runs: Sequence[Run]) -> dict[str, list[Run]]:
     if not runs:
         raise InputError("There is nothing to compare: give at least one run.")
     groups: dict[str, list[Run]] = {}
-    order = [*METHODS]
-    rank = {method: order.index(method) if method in order else len(order) for method in (r.config.method for r in runs)}
-    for run in sorted(runs, key=lambda run: rank[run.config.method]):
-        label = ", ".join([run.config.method, *_distinctions(run, runs)])
-        for other in groups.setdefault(label, []):
-            if other.config.seed == run.config.seed:
-                raise InputError(
-                    f"{other.directory} and {run.directory} are the same run, {run.title}: two runs of one seed are no "
-                    "two samples, so leave one out."
-                )
-        groups[label].append(run)
+    for method in METHODS:
+        peers = [run for run in runs if run.config.method == method]
+        for run, distinctions in zip(peers, _distinctions([_settings(run) for run in peers]), strict=True):
+            group = groups.setdefault(", ".join([method, *distinctions]), [])
+            for other in group:
+                if other.config.seed == run.config.seed:
+                    raise InputError(
+                        f"{other.directory} and {run.directory} are the same run, {run.title}: two runs of one seed "
+                        "are no two samples, so leave one out."
+                    )
+            group.append(run)
     return groups
 
 
@@ -82,62 +87,49 @@ def read_study(runs: Sequence[Run], suite: str | None = None, metric: Metric | N
         metric: the rate of solved episodes where episodes can be solved, else the return, if not said otherwise.
     """
     groups = by_method(runs)
-    domain = _only({_domain(run): run for run in runs}, "practised {}", "compare runs of one domain")
-    rows = {run.directory: run.evaluations() for run in runs}
-    suite = suite or _one_suite(runs, {row["suite"] for each in rows.values() for row in each})
-    for run in runs:
-        has = sorted({row["suite"] for row in rows[run.directory]})
-        if suite not in has:
-            raise InputError(
-                f"{run.directory} was not evaluated on the suite {suite!r}, only on: {', '.join(has) or 'nothing at all'}. "
-                "Leave the run out, or choose another suite."
-            )
-        rows[run.directory] = [row for row in rows[run.directory] if row["suite"] == suite]
-    levels = {tuple(dict.fromkeys(row["level"] for row in rows[run.directory])): run for run in runs}
-    unordered = {tuple(sorted(names)): run for names, run in levels.items()}
-    _only({", ".join(names): run for names, run in unordered.items()}, "was tested on {}", "compare runs of equal tests")
-    manners = {row["greedy"]: run for run in runs for row in rows[run.directory]}
-    named = {"the likeliest actions" if greedy else "drawn actions": run for greedy, run in manners.items()}
-    _only(named, "was tested with {}", "compare runs tested in one manner")
+    domain = _only(
+        {str(run.config.to_json()["domain"]): run.directory for run in runs}, "practised {}", "runs of one domain"
+    )
+    rows: dict[Path, Rows] = {run.directory: run.evaluations() for run in runs}
+    suite = suite or _only_suite(rows)
+    rows = {path: [row for row in each if row["suite"] == suite] for path, each in rows.items()}
+    levels = _common_levels(rows, suite)
+    manners = {"the likeliest" if row["greedy"] else "drawn": path for path, each in rows.items() for row in each}
+    _only(manners, "was tested with {} actions", "runs tested in one manner")
     solvable = all(row["solved"] is not None for each in rows.values() for row in each)
     if metric == "solved" and not solvable:
         raise InputError(f"Nothing counts as solved in {domain}: compare the return instead.")
     metric = metric or ("solved" if solvable else "return")
-    names = next(iter(levels))
     histories = {
-        label: tuple(_history(run, rows[run.directory], names, metric) for run in group)
+        label: tuple(_history(run.directory, rows[run.directory], levels, metric) for run in group)
         for label, group in groups.items()
     }
-    return Study(domain, suite, metric, names, histories)
+    return Study(domain, suite, metric, levels, histories)
 
 
-def _history(run: Run, rows: Sequence[Mapping[str, Any]], levels: Sequence[str], metric: Metric) -> History:
+def _history(directory: Path, rows: Rows, levels: Sequence[str], metric: Metric) -> History:
     evaluations: dict[int, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         evaluations.setdefault(row["iteration"], {})[row["level"]] = row
     complete = [evaluations[i] for i in sorted(evaluations) if len(evaluations[i]) == len(levels)]
     if not complete:
-        raise InputError(f"{run.directory} has no evaluation on all of its levels, {', '.join(levels)}: leave it out.")
+        raise InputError(f"{directory} has no evaluation on all of its levels, {', '.join(levels)}: leave it out.")
     firsts = [evaluation[levels[0]] for evaluation in complete]
     return History(
-        run,
+        directory,
         np.array([row["steps"] for row in firsts], np.int64),
         np.array([row["updates"] for row in firsts], np.int64),
         np.array([[evaluation[level][metric] for level in levels] for evaluation in complete], np.float64),
     )
 
 
-def _distinctions(run: Run, runs: Sequence[Run]) -> list[str]:
-    """In what settings other runs of the same method differ from this one."""
-    mine = _settings(run)
-    peers = [_settings(other) for other in runs if other.config.method == run.config.method]
-    names = sorted({*mine}.union(*peers))
-    differing = [name for name in names if len({json.dumps(peer.get(name), sort_keys=True) for peer in peers}) > 1]
-    shortened = [name.rpartition(".")[2] for name in differing]
-    return [
-        f"{short if shortened.count(short) == 1 else name}={mine.get(name)}"
-        for name, short in zip(differing, shortened, strict=True)
-    ]
+def _distinctions(settings: Sequence[Mapping[str, Json]]) -> list[list[str]]:
+    """Of each run's settings those that are not the same in all."""
+    names = sorted(set[str]().union(*settings))
+    differing = [name for name in names if len({json.dumps(each.get(name)) for each in settings}) > 1]
+    last = [name.rpartition(".")[2] for name in differing]
+    short = {name: tail if last.count(tail) == 1 else name for name, tail in zip(differing, last, strict=True)}
+    return [[f"{short[name]}={each.get(name)}" for name in differing] for each in settings]
 
 
 def _settings(run: Run) -> dict[str, Json]:
@@ -145,25 +137,33 @@ def _settings(run: Run) -> dict[str, Json]:
     return {name: value for name, value in run.config.learning().items() if name not in ("seed", "devices")}
 
 
-def _domain(run: Run) -> str:
-    return str(run.config.to_json()["domain"])
-
-
-def _one_suite(runs: Sequence[Run], suites: set[str]) -> str:
+def _only_suite(rows: Mapping[Path, Rows]) -> str:
+    suites = {row["suite"] for each in rows.values() for row in each}
     if not suites:
         raise InputError(
-            f"None of the {len(runs)} runs was evaluated, {runs[0].directory} among them: train with a suite to "
-            "evaluate on, or wait for the first evaluation."
+            f"None of the {len(rows)} runs was evaluated: train with a suite to evaluate on, or wait for the first "
+            "evaluation."
         )
     if len(suites) > 1:
         raise InputError(f"There are evaluations on several suites: choose one of {', '.join(sorted(suites))}.")
-    return next(iter(suites))
+    return str(suites.pop())
 
 
-def _only(having: Mapping[str, Run], was: str, advice: str) -> str:
+def _common_levels(rows: Mapping[Path, Rows], suite: str) -> tuple[str, ...]:
+    for path, each in rows.items():
+        if not each:
+            raise InputError(
+                f"{path} was not evaluated on the suite {suite!r}: leave the run out, or choose another suite."
+            )
+    levels = {path: tuple(dict.fromkeys(row["level"] for row in each)) for path, each in rows.items()}
+    _only({", ".join(sorted(names)): path for path, names in levels.items()}, "was tested on {}", "runs of equal tests")
+    return next(iter(levels.values()))
+
+
+def _only(having: Mapping[str, Path], was: str, these: str) -> str:
     """The one thing that all runs have in common, or a sentence about two that have not."""
     (one, first), *others = having.items()
     if others:
         other, second = others[0]
-        raise InputError(f"{first.directory} {was.format(one)}, {second.directory} {was.format(other)}: {advice}.")
+        raise InputError(f"{first} {was.format(one)}, {second} {was.format(other)}: compare {these}.")
     return one

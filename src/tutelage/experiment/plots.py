@@ -27,6 +27,7 @@ from tutelage.types import InputError, Json
 UNITS: Mapping[Clock, str] = {"steps": "environment steps", "updates": "gradient updates"}
 
 
+@style.drawn
 def training_curves(
     runs: Sequence[Run], metrics: Sequence[str], against: Clock = "steps", title: str = "While training"
 ) -> Figure:
@@ -35,70 +36,71 @@ def training_curves(
     known = sorted({name for group in logs.values() for log in group for name in log})
     if unknown := [metric for metric in metrics if metric not in known]:
         raise InputError(f"No run has measured {unknown[0]!r}; they have: {', '.join(known) or 'nothing yet'}.")
-    with mpl.rc_context(style.RC):
-        figure, panels = style.panels(len(metrics), columns=3, height=2.1 if len(metrics) > 1 else 3.2, sharex=True)
-        for metric, axes in zip(metrics, panels, strict=True):
-            _curves(
-                axes, {label: [(log[against], log[metric]) for log in g if metric in log] for label, g in logs.items()}
-            )
-            axes.set_title(metric)
-        figure.supxlabel(UNITS[against], fontsize="medium")
-        style.legend(figure, [*logs], title)
+    figure, panels = style.panels(len(metrics), columns=3, height=2.1 if len(metrics) > 1 else 3.2, sharex=True)
+    for metric, axes in zip(metrics, panels, strict=True):
+        _curves(axes, {label: [(log[against], log[metric]) for log in g if metric in log] for label, g in logs.items()})
+        axes.set_title(metric)
+    figure.supxlabel(UNITS[against], fontsize="medium")
+    style.legend(figure, [*logs], title)
     return figure
 
 
+@style.drawn
 def levels_over_time(
-    runs: Sequence[Run], against: Clock = "steps", suite: str | None = None, metric: Metric | None = None, title: str = ""
+    runs: Sequence[Run],
+    against: Clock = "steps",
+    suite: str | None = None,
+    metric: Metric | None = None,
+    title: str = "",
 ) -> Figure:
     """How each method fares on all test levels together and on each, as it is trained."""
     study = read_study(runs, suite, metric)
-    with mpl.rc_context(style.RC):
-        rates = study.metric == "solved"
-        figure, panels = style.panels(len(study.levels) + 1, columns=4, height=1.75, sharex=True, sharey=rates)
-        for i, (level, axes) in enumerate(zip((ALL, *study.levels), panels, strict=True)):
-            _curves(
-                axes,
-                {
-                    label: [(h.clock(against), h.scores[:, i - 1] if i else h.scores.mean(axis=1)) for h in group]
-                    for label, group in study.histories.items()
-                },
-            )
-            axes.set_title(level, fontweight="normal" if i else "bold")
-            if rates:
-                axes.set_ylim(-0.03, 1.03)  # with room for a line on either edge
-        figure.supxlabel(UNITS[against], fontsize="medium")
-        style.legend(figure, [*study.histories], title or f"{study.domain}, suite {study.suite}: {study.metric}")
+    rates = study.metric == "solved"
+    figure, panels = style.panels(len(study.levels) + 1, columns=4, height=1.75, sharex=True, sharey=rates)
+    for i, (level, axes) in enumerate(zip((ALL, *study.levels), panels, strict=True)):
+        _curves(
+            axes,
+            {
+                label: [(h.clock(against), h.scores[:, i - 1] if i else h.scores.mean(axis=1)) for h in group]
+                for label, group in study.histories.items()
+            },
+        )
+        axes.set_title(level, fontweight="normal" if i else "bold")
+        if rates:
+            axes.set_ylim(-0.03, 1.03)  # with room for a line on either edge
+    figure.supxlabel(UNITS[against], fontsize="medium")
+    style.legend(figure, [*study.histories], title or f"{study.domain}, suite {study.suite}: {study.metric}")
     return figure
 
 
+@style.drawn
 def bars(comparison: Comparison, title: str = "") -> Figure:
     """The paper's chart: a group of bars for each test level, a bar for each method, with its standard error."""
     labels, groups = [*comparison.scores], [ALL, *comparison.levels]
     rows = math.ceil(len(groups) / max(3, min(9, 50 // len(labels))))  # so that a bar stays broad enough to be seen
     across = math.ceil(len(groups) / rows)
     width = 0.84 / len(labels)
-    with mpl.rc_context(style.RC):
-        figure, panels = style.panels(rows, columns=1, height=1.9, sharey=True)
-        for row, axes in enumerate(panels):
-            shown = groups[row * across : (row + 1) * across]
-            for i, (label, look) in enumerate(style.looks(labels).items()):
-                summaries = [comparison.summaries[label][level] for level in shown]
-                axes.bar(
-                    [x + (i - (len(labels) - 1) / 2) * width for x in range(len(shown))],
-                    [s.mean for s in summaries],
-                    0.9 * width,
-                    yerr=[s.standard_error for s in summaries],
-                    error_kw={"elinewidth": 1, "capsize": 2, "ecolor": style.INK},
-                    color=look["color"],
-                )
-            axes.set_xticks(range(len(shown)), shown, fontsize=8 if across > 6 else 9)
-            axes.tick_params(axis="x", length=0)
-            axes.grid(visible=False, axis="x")
-            axes.set_xlim(-0.6, across - 0.4)
-            axes.set_ylabel("solved rate" if comparison.metric == "solved" else comparison.metric)
-            if comparison.metric == "solved":
-                axes.set_ylim(0, 1.03)
-        style.legend(figure, labels, title or comparison.heading(), linewidth=6)
+    figure, panels = style.panels(rows, columns=1, height=1.9, sharey=True)
+    for row, axes in enumerate(panels):
+        shown = groups[row * across : (row + 1) * across]
+        for i, (label, look) in enumerate(style.looks(labels).items()):
+            summaries = [comparison.summaries[label][level] for level in shown]
+            axes.bar(
+                [x + (i - (len(labels) - 1) / 2) * width for x in range(len(shown))],
+                [s.mean for s in summaries],
+                0.9 * width,
+                yerr=[s.standard_error for s in summaries],
+                error_kw={"elinewidth": 1, "capsize": 2, "ecolor": style.INK},
+                color=look["color"],
+            )
+        axes.set_xticks(range(len(shown)), shown, fontsize=8 if across > 6 else 9)
+        axes.tick_params(axis="x", length=0)
+        axes.grid(visible=False, axis="x")
+        axes.set_xlim(-0.6, across - 0.4)
+        axes.set_ylabel("solved rate" if comparison.metric == "solved" else comparison.metric)
+        if comparison.metric == "solved":
+            axes.set_ylim(0, 1.03)
+    style.legend(figure, labels, title or comparison.heading(), linewidth=6)
     return figure
 
 
@@ -132,6 +134,7 @@ def improvements(*comparisons: Comparison, title: str = "") -> Figure:
     return _interval_panels(comparisons, names, draw, title)
 
 
+@style.drawn
 def score_against_regret(entries: Sequence[Mapping[str, Json]], title: str = "") -> Figure:
     """Does the curator's score know the true regret? A point for each entry of a snapshot, and their rank correlation.
 
@@ -143,12 +146,11 @@ def score_against_regret(entries: Sequence[Mapping[str, Json]], title: str = "")
         raise InputError("No level here has both a score and an optimal return, so there is no true regret to show.")
     score, value, best = (np.array([entry[name] for entry in known], np.float64) for name in needed)
     rho = rank_correlation(best - value, score)
-    with mpl.rc_context(style.RC):
-        figure, [axes] = style.panels(1, columns=1, height=3.3, width=6.0)
-        axes.scatter(best - value, score, s=24, color=style.COLOURS["plr"], alpha=0.55, linewidths=0)
-        axes.set(xlabel="true regret: the optimal return less the student's", ylabel="score")
-        strength = "not defined" if math.isnan(rho) else f"{rho:.2f}"
-        axes.set_title(f"{title + ': ' if title else ''}rank correlation {strength}, {len(known)} levels", fontsize=11)
+    figure, [axes] = style.panels(1, columns=1, height=3.3, width=6.0)
+    axes.scatter(best - value, score, s=24, color=style.COLOURS["plr"], alpha=0.55, linewidths=0)
+    axes.set(xlabel="true regret: the optimal return less the student's", ylabel="score")
+    strength = "not defined" if math.isnan(rho) else f"{rho:.2f}"
+    axes.set_title(f"{title + ': ' if title else ''}rank correlation {strength}, {len(known)} levels", fontsize=11)
     return figure
 
 
@@ -181,22 +183,22 @@ def _curves(axes: Axes, curves: Mapping[str, Sequence[Curve]]) -> None:
     axes.margins(x=0.02)
 
 
+@style.drawn
 def _interval_panels(
     comparisons: Sequence[Comparison], names: Sequence[str], draw: Callable[[Axes, Comparison], None], title: str
 ) -> Figure:
     """A panel for each comparison, with names beside its rows, the first on top."""
-    with mpl.rc_context(style.RC):
-        figure, panels = style.panels(len(comparisons), columns=2, height=0.5 + 0.29 * len(names), sharex=True, sharey=True)
-        for comparison, axes in zip(comparisons, panels, strict=True):
-            axes.use_sticky_edges = False  # bars would otherwise touch the edge
-            draw(axes, comparison)
-            axes.set_title(f"equal {UNITS[comparison.at]}")
-            axes.set_yticks(range(len(names)), names)
-            axes.set_ylim(len(names) - 0.5, -0.5)
-            axes.tick_params(axis="y", length=0)
-            axes.grid(visible=False, axis="y")
-        head = title or f"{comparisons[0].domain}, suite {comparisons[0].suite}: {comparisons[0].metric}"
-        figure.suptitle(head, x=0.01, ha="left", fontsize=11)
+    figure, panels = style.panels(len(comparisons), columns=2, height=0.5 + 0.29 * len(names), sharex=True, sharey=True)
+    for comparison, axes in zip(comparisons, panels, strict=True):
+        axes.use_sticky_edges = False  # bars would otherwise touch the edge
+        draw(axes, comparison)
+        axes.set_title(f"equal {UNITS[comparison.at]}")
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+    head = title or f"{comparisons[0].domain}, suite {comparisons[0].suite}: {comparisons[0].metric}"
+    figure.suptitle(head, x=0.01, ha="left", fontsize=11)
     return figure
 
 

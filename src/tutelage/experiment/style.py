@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ParamSpec
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib import colors
 from matplotlib.axes import Axes
@@ -39,7 +41,9 @@ COLOURS: Mapping[str, str] = {
 
 INK = "#333333"
 
-RC: Mapping[str, Any] = {
+P = ParamSpec("P")
+
+RC: dict[str, Any] = {
     "font.size": 9.5,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
@@ -56,6 +60,21 @@ RC: Mapping[str, Any] = {
     "svg.fonttype": "path",  # letters look the same wherever the picture is shown
 }
 """For matplotlib's `rc_context`, while a figure is drawn and while it is written."""
+
+
+def drawn(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Draw in this style, and lay the figure out once and for all: each time would move things by a hair."""
+
+    @wraps(draw)
+    def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        with mpl.rc_context(RC):
+            figure = draw(*args, **kwargs)
+            if engine := figure.get_layout_engine():
+                engine.execute(figure)
+        figure.set_layout_engine("none")
+        return figure
+
+    return styled
 
 
 def display(label: str) -> str:
@@ -82,7 +101,7 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 def panels(
     n: int, columns: int, height: float, *, width: float = WIDTH, sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with n panels, each of the given height in inches, in rows of `columns` or of one less if that is neater."""
+    """A figure with n panels of the given height in inches, in rows of `columns`, or of one less if that is neater."""
     columns = min(n, columns)
     if columns > 2 and -n % (columns - 1) < -n % columns:
         columns -= 1
@@ -98,7 +117,10 @@ def panels(
 
 def legend(figure: Figure, labels: Sequence[str], title: str, linewidth: float = 1.6) -> None:
     """The figure's title, and below it what each colour stands for."""
-    handles = [Line2D([], [], label=display(label), linewidth=linewidth, solid_capstyle="butt", **look) for label, look in looks(labels).items()]
+    handles = [
+        Line2D([], [], label=display(label), linewidth=linewidth, solid_capstyle="butt", **look)
+        for label, look in looks(labels).items()
+    ]
     letters = sum(len(display(label)) + 6 for label in labels) / len(labels)
     figure.legend(
         handles=handles,

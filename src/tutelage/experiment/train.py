@@ -115,6 +115,7 @@ def resume(
     steps: int | None = None,
     updates: int | None = None,
     setup: type[Setup] | None = None,
+    programs: Programs | None = None,
     track: TrackerName | None = None,
     quiet: bool = False,
 ) -> Run:
@@ -131,7 +132,7 @@ def resume(
             "This run's learning rate falls to zero over the length that was planned at its start, so it cannot be "
             "made longer. Train anew with more steps, or without annealing."
         )
-    programs = Programs(config)
+    programs = programs or Programs(config)
     with sole_writer(run.directory):
         if programs.curriculum.mesh.size != config.devices:
             _say(

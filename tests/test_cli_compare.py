@@ -1,0 +1,85 @@
+"""The verb `compare`: what it prints, what it writes, what it refuses."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from made_up_runs import write_run
+
+from tutelage.cli import main
+from tutelage.experiment.compare import ALL
+
+NAMES = ("bars-steps", "bars-updates", "levels-steps", "levels-updates", "training-steps", "training-updates", "iqm")
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    for method, skill in (("dr", 0.3), ("plr-perp", 0.9)):
+        for seed in range(2):
+            write_run(tmp_path / method / f"seed-{seed}", method, seed, skill=skill)
+    return tmp_path
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_tables_files_and_figures(study: Path, capsys):
+    out = study / "new" / "out"
+    runs = [study / "dr", *(study / "plr-perp" / f"seed-{seed}" for seed in range(2))]
+    main(["compare", *map(str, runs), "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert "maze, suite paper: solved after 20,000 environment steps" in printed
+    assert "gradient updates" in printed
+    assert printed.count("plr-perp − dr") == 2
+    assert f"Tables and figures are in {out}." in printed
+    pictures = {f"{name}.{kind}" for name in (*NAMES, "improvement") for kind in ("svg", "png")}
+    assert {file.name for file in out.iterdir()} == pictures | {"compare.csv", "tests.csv"}
+    summaries, tests = rows(out / "compare.csv"), rows(out / "tests.csv")
+    assert {(row["at"], row["method"]) for row in summaries} == {
+        (at, method) for at in ("steps", "updates") for method in ("dr", "plr-perp")
+    }
+    assert len(summaries) == 2 * 2 * 4
+    assert len(tests) == 2 * 4
+    [overall] = [row for row in tests if row["level"] == ALL and row["at"] == "steps"]
+    assert float(overall["difference"]) > 0.2
+    assert float(overall["improvement"]) > 0.9
+
+
+def test_options(study: Path, capsys):
+    arguments = ["compare", str(study / "dr"), "--suite", "paper", "--metric", "return", "--curves", "no/such"]
+    main([*arguments, "--whole-runs", "--out", str(study / "out")])
+    assert "suite paper: return after" in capsys.readouterr().out
+    assert {row["metric"] for row in rows(study / "out" / "compare.csv")} == {"return"}
+    files = {file.name for file in (study / "out").iterdir()}
+    assert files.isdisjoint({"tests.csv", "improvement.svg"})  # there is only one method
+    assert "training-steps.svg" not in files  # nor any such metric
+
+
+def refusal(arguments: list[str], capsys) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", *arguments])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("tutelage: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_bad_input_ends_with_a_sentence(study: Path, capsys):
+    dr = str(study / "dr")
+    assert "nowhere is no run: it has no config.json" in refusal([str(study / "nowhere")], capsys)
+    (study / "empty").mkdir()
+    assert "empty is no run and holds none" in refusal([str(study / "empty")], capsys)
+    assert "are the same run" in refusal([dr, f"{dr}/seed-0"], capsys)
+    assert "was not evaluated on the suite 'f1'" in refusal([dr, "--suite", "f1"], capsys)
+    (study / "file").write_text("")
+    assert "give --out a directory you may write to" in refusal([dr, "--out", str(study / "file")], capsys)
+    assert "cannot be imported" in refusal([dr, "--domain", "no.such:Setup"], capsys)
+
+
+def test_without_runs_nothing_is_compared(capsys):
+    with pytest.raises(SystemExit):
+        main(["compare"])
+    assert "RUN" in capsys.readouterr().err.upper()
