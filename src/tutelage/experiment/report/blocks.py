@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 from matplotlib.figure import Figure
 
+from tutelage.experiment import plots
+
 
 @dataclass(frozen=True)
 class Heading:
@@ -28,12 +30,18 @@ class Note:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure."""
+    """A figure as SVG."""
 
     kind: ClassVar[str] = "plot"
-    figure: Figure
+    svg: str
     label: str
     """What it shows, for those who do not see it."""
+
+
+    @classmethod
+    def of(cls, figure: Figure, label: str) -> Plot:
+        """A figure of matplotlib's."""
+        return cls(plots.svg(figure), label)
 
 
 @dataclass(frozen=True)

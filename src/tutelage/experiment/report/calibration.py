@@ -22,7 +22,7 @@ def calibration(examples: Sequence[Example]) -> Section:
             continue
         last, _ = found[-1]
         figure = plots.score_against_regret(last["entries"], example.title)
-        blocks.append(Plot(figure, f"{example.title}: score against true regret, a point for each level"))
+        blocks.append(Plot.of(figure, f"{example.title}: score against true regret, a point for each level"))
         rows = [
             [f"{s['iteration']:,}", f"{s['steps']:,}", str(len(pairs)), number(rank_correlation(*pairs.T))]
             for s, pairs in found

@@ -34,10 +34,10 @@ def testing(runs: Sequence[Run]) -> Section:
 
 def _suite(runs: Sequence[Run], suite: str) -> list[Block]:
     steps = compare(runs, "steps", suite)
-    blocks: list[Block] = [Plot(plots.bars(steps), f"Bars: {steps.heading()}, by test level and method")]
+    blocks: list[Block] = [Plot.of(plots.bars(steps), f"Bars: {steps.heading()}, by test level and method")]
     if any(len({row["iteration"] for row in run.evaluations() if row["suite"] == suite}) > 1 for run in runs):
         figure = plots.levels_over_time(runs, "steps", suite, title="Over time")
-        blocks.append(Plot(figure, f"Curves: {steps.metric} on each test level against environment steps"))
+        blocks.append(Plot.of(figure, f"Curves: {steps.metric} on each test level against environment steps"))
     blocks.append(_levels(steps))
     if len(steps.scores) > 1:
         blocks += _contest(runs, steps)
@@ -52,8 +52,8 @@ def _contest(runs: Sequence[Run], steps: Comparison) -> list[Block]:
     except InputError as error:  # a run may have made fewer updates by its end than another by its first evaluation
         notes.append(Note(f"There is no comparison after equal updates. {error}"))
     return [
-        Plot(plots.iqm_intervals(*comparisons, title="Interquartile means"), "Interquartile means of the methods"),
-        Plot(plots.improvements(*comparisons, title="Which is better?"), "How likely one method beats another"),
+        Plot.of(plots.iqm_intervals(*comparisons, title="Interquartile means"), "Interquartile means of the methods"),
+        Plot.of(plots.improvements(*comparisons, title="Which is better?"), "How likely one method beats another"),
         *map(_tests, comparisons),
         *notes,
     ]

@@ -24,8 +24,8 @@ UNTOLD = (*PLACE, "replay", "finite")
 
 def training(runs: Sequence[Run], domain: Domain) -> Section:
     """All metrics but complexity: on the levels, of the learner, of the buffer, of the generator, of the antagonist."""
-    measured = _measured(runs)
-    rest = [name for name in measured if not _is_complexity(name, complexities(domain))]
+    known = complexities(domain)
+    rest = [name for name in _measured(runs) if not _is_complexity(name, known)]
     titles = {"": "Learning", "levels": "On the levels it practises", "antagonist": "The antagonist"}
     groups: dict[str, list[str]] = {key: [] for key in ("levels", "")}
     for name in rest:
@@ -81,7 +81,7 @@ def _group(name: str) -> str:
 
 def _plots(runs: Sequence[Run], groups: Iterable[tuple[str, Sequence[str]]]) -> list[Block]:
     return [
-        Plot(plots.training_curves(runs, names, title=title), f"{title}: {', '.join(names)} against environment steps")
+        Plot.of(plots.training_curves(runs, names, title=title), f"{title}: {', '.join(names)} against environment steps")
         for title, names in groups
         if names
     ]
