@@ -168,6 +168,34 @@ class Faulty(Match):
         return later, step._replace(reward=jnp.where(scene, jnp.nan, step.reward))
 
 
+@dataclass(frozen=True)
+class Wait(Env):
+    """The level says how long an episode lasts: from one step to `horizon`, and for ever if it says more.
+
+    Each step earns the action and the draw of a random number; after the end rewards are not numbers.
+    """
+
+    @property
+    def actions(self) -> Space:
+        return Discrete(2)
+
+    @property
+    def horizon(self) -> int:
+        return 40
+
+    def reset(self, key: Key, scene: jax.Array) -> tuple[Seen, jax.Array]:
+        state = Seen(jnp.int32(0), jax.random.rademacher(key, (), jnp.float32))
+        return state, self.look(state)
+
+    def step(self, key: Key, scene: jax.Array, state: Seen, action: jax.Array) -> tuple[Seen, Step]:
+        later = Seen(state.time + 1, jax.random.rademacher(key, (), jnp.float32))
+        reward = jnp.where(later.time > scene, jnp.nan, action + 0.25 * later.sign)
+        return later, Step(self.look(later), reward, later.time == scene, jnp.bool_(False))
+
+    def look(self, state: Seen) -> jax.Array:
+        return jnp.stack([state.sign, state.time / 40.0])
+
+
 class Small(nn.Module):
     """A policy without memory; `dims` of a real action, or None for two discrete ones."""
 

@@ -1,0 +1,90 @@
+"""Playing out a queue: every episode counts, and none knows of the others."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from probes import SOON, Small, Wait, example, remembering
+
+from tutelage.learning.episodes import Outcome, play_out
+from tutelage.learning.network import Network, from_flax
+
+ENV = Wait()
+LONG = ENV.horizon
+
+
+def setting(network: Network, count: int) -> tuple:
+    """Weights, a key for each episode, and levels of which every third is long."""
+    weights = network.init(jax.random.key(1), example(ENV, jnp.int32(1)))
+    # a policy that is not uniform, so that its draws and its mode differ from each other and from step to step
+    weights = jax.tree.map(lambda x: x + 0.3 * jax.random.normal(jax.random.key(2), x.shape), weights)
+    levels = jnp.where(jnp.arange(count) % 3 == 1, LONG, 1 + jnp.arange(count) % 5)
+    return weights, jax.random.split(jax.random.key(3), count), levels
+
+
+def queued(network: Network, weights: object, keys: jax.Array, levels: jax.Array, **options: object) -> Outcome:
+    return jax.jit(partial(play_out, ENV, network, **options), compiler_options=SOON)(weights, keys, levels)
+
+
+def one_by_one(network: Network, weights: object, keys: jax.Array, levels: jax.Array, greedy: bool) -> Outcome:
+    """The same in the plainest way: a loop over episodes and a loop over steps."""
+
+    @partial(jax.jit, compiler_options=SOON)
+    def once(memory: object, state: object, obs: jax.Array, level: jax.Array, key: jax.Array, time: jax.Array) -> tuple:
+        act_key, env_key = jax.random.split(jax.random.fold_in(key, time))
+        memory, head = network.apply(weights, memory, obs[None, None], (time == 0)[None, None])
+        policy = jax.tree.map(lambda x: x[0, 0], head.policy)
+        state, step = ENV.step(env_key, level, state, policy.mode() if greedy else policy.sample(act_key))
+        return memory, state, step
+
+    totals, lengths = [], []
+    for key, level in zip(keys, levels, strict=True):
+        reset_key, key = jax.random.split(key)
+        (state, obs), memory = ENV.reset(reset_key, level), network.carry(1)
+        total, time, over = np.float32(0), 0, False
+        while not over:
+            memory, state, step = once(memory, state, obs, level, key, jnp.int32(time))
+            total, time, over, obs = total + np.float32(step.reward), time + 1, bool(step.terminated), step.obs
+        totals.append(total)
+        lengths.append(time)
+    return Outcome(np.array(totals), np.array(lengths))
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+@pytest.mark.parametrize("workers", [1, 3, 8, 64])
+def test_a_queue_gives_what_playing_one_by_one_gives_bit_for_bit(workers, greedy):
+    network = remembering()
+    weights, keys, levels = setting(network, 20)
+    expected = one_by_one(network, weights, keys, levels, greedy)
+    outcome = queued(network, weights, keys, levels, workers=workers, greedy=greedy)
+    np.testing.assert_array_equal(outcome.length, levels)
+    np.testing.assert_array_equal(outcome.length, expected.length)
+    np.testing.assert_array_equal(outcome.total, expected.total)
+    assert len(set(expected.total.tolist())) > 3  # else equality would prove little
+
+
+def test_one_level_for_all_is_the_same_as_that_level_many_times():
+    network = remembering()
+    weights, keys, _ = setting(network, 11)
+    many = queued(network, weights, keys, jnp.full(11, LONG), workers=4)
+    one = queued(network, weights, keys, jnp.int32(LONG), workers=4, alike=True)
+    np.testing.assert_array_equal(one.total, many.total)
+    np.testing.assert_array_equal(one.length, many.length)
+
+
+def test_an_environment_that_never_ends_is_left_at_its_horizon():
+    network = from_flax(Small())
+    weights, keys, _ = setting(network, 5)
+    outcome = queued(network, weights, keys, jnp.full(5, 10 * LONG), workers=2)
+    np.testing.assert_array_equal(outcome.length, LONG)
+
+
+def test_what_an_environment_says_after_its_end_does_not_count():
+    network = from_flax(Small())
+    weights, keys, levels = setting(network, 9)
+    outcome = queued(network, weights, keys, levels, workers=9)  # short ones are stepped on beside the long ones
+    assert np.isfinite(outcome.total).all()
