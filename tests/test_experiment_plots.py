@@ -133,10 +133,13 @@ def test_long_names_of_settings_fit(tmp_path: Path):
         for rate in (0.1, 0.2, 0.3, 0.4, 0.5)
     ]
     runs = [write_run(tmp_path / str(i), "plr", config=config) for i, config in enumerate(configs)]
-    figure = plots.levels_over_time(runs)
-    plots.png(figure)
-    [legend] = figure.legends
-    assert legend.get_window_extent().width <= figure.bbox.width
+    comparison = compare(runs)
+    for figure in (plots.levels_over_time(runs), plots.iqm_intervals(comparison), plots.improvements(comparison)):
+        drawn = figure.get_tightbbox()  # inches
+        assert drawn.x0 >= 0
+        assert drawn.y0 >= 0
+        assert drawn.x1 <= figure.get_figwidth()
+        assert drawn.y1 <= figure.get_figheight()
 
 
 def test_the_rank_correlation_is_told():

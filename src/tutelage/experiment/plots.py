@@ -167,7 +167,7 @@ def png(figure: Figure) -> bytes:
     """A PNG file some 1,400 pixels wide."""
     content = io.BytesIO()
     with mpl.rc_context(style.RC):
-        figure.savefig(content, format="png", dpi=160, metadata={"Software": None})
+        figure.savefig(content, format="png", metadata={"Software": None})
     return content.getvalue()
 
 

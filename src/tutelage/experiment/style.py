@@ -56,6 +56,8 @@ RC: dict[str, Any] = {
     "legend.frameon": False,
     "legend.title_fontsize": 11,
     "lines.linewidth": 1.6,
+    "figure.dpi": 160,
+    "text.hinting": "none",  # letters are as wide in the picture as in the layout, whatever its resolution
     "svg.hashsalt": "tutelage",  # identifiers inside the file would be random
     "svg.fonttype": "path",  # letters look the same wherever the picture is shown
 }
@@ -69,8 +71,7 @@ def drawn(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
         with mpl.rc_context(RC):
             figure = draw(*args, **kwargs)
-            if engine := figure.get_layout_engine():
-                engine.execute(figure)
+            figure.draw_without_rendering()
         figure.set_layout_engine("none")
         return figure
 
