@@ -17,6 +17,7 @@ from tutelage.cli.bench import Bench
 from tutelage.cli.compare import Compare
 from tutelage.cli.game import Game
 from tutelage.cli.levels import Levels
+from tutelage.cli.report import Report
 from tutelage.cli.train import Resume, Train, default_config
 from tutelage.curriculum.curriculum import NotFiniteError
 from tutelage.types import InputError
@@ -40,6 +41,7 @@ def _verbs(arguments: Sequence[str]) -> Any:
         Annotated[trainer, subcommand("train", default=trainer(config))]
         | Annotated[Resume, subcommand("resume")]
         | Annotated[Compare, subcommand("compare")]
+        | Annotated[Report, subcommand("report")]
         | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
         | Annotated[Bench, subcommand("bench"), OmitArgPrefixes]
         | Annotated[Game, subcommand("game"), OmitArgPrefixes]

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-Entry = dict[str, Any]
-"""One level of a snapshot."""
+from tutelage.experiment.report.example import Entry, Snapshot
 
 
-def lineages(snapshots: Sequence[dict[str, Any]], count: int) -> list[list[Entry]]:
+def lineages(snapshots: Sequence[Snapshot], count: int) -> list[list[Entry]]:
     """Up to `count` chains that lead to the highest scores of the last snapshot, the eldest first in each.
 
-    A parent may have left the buffer: all snapshots are asked for it, and a chain ends where none knows more. A brother,
-    or a child of what is shown, has nearly the same ancestors and is left out.
+    A parent may have left the buffer: all snapshots are asked for it, and a chain begins where none knows more. Families
+    come first, each with its highest score; then other branches of these, but no brothers and children of what is
+    shown, whose ancestors are nearly the same.
     """
     if not snapshots:
         return []
     known = {entry["name"]: entry for snapshot in snapshots for entry in snapshot["entries"]}
-    chains: list[list[Entry]] = []
+    chains = [_lineage(entry, known) for entry in snapshots[-1]["entries"] if entry["parent"] in known]
+    families = [*{chain[0]["name"]: chain for chain in reversed(chains)}.values()][::-1]
+    chosen: list[list[Entry]] = []
     shown: set[int] = set()
-    for entry in snapshots[-1]["entries"]:
-        if len(chains) == count:
-            break
-        if entry["name"] in shown or entry["parent"] in shown or entry["parent"] not in known:
-            continue
-        chain = _lineage(entry, known)
-        shown |= {ancestor["name"] for ancestor in chain}
-        chains.append(chain)
-    return chains
+    for chain in [*families, *chains]:
+        *_, parent, newest = chain
+        if len(chosen) < count and shown.isdisjoint((parent["name"], newest["name"])):
+            chosen.append(chain)
+            shown |= {entry["name"] for entry in chain}
+    return chosen
 
 
 def _lineage(entry: Entry, known: dict[int, Entry]) -> list[Entry]:

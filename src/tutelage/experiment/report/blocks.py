@@ -86,7 +86,15 @@ class Row:
     """Each follows from the one before: put arrows between them."""
 
 
-Block = Heading | Note | Plot | Table | Row
+@dataclass(frozen=True)
+class Columns:
+    """Small tables side by side."""
+
+    kind: ClassVar[str] = "columns"
+    tables: Sequence[Table]
+
+
+Block = Heading | Note | Plot | Table | Columns | Row
 
 
 @dataclass(frozen=True)

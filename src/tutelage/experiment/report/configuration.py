@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tutelage.experiment import style
 from tutelage.experiment.config import flat
-from tutelage.experiment.report.blocks import Block, Section, Table
+from tutelage.experiment.report.blocks import Block, Columns, Heading, Note, Section, Table
 from tutelage.experiment.run import CONFIG, Run
 from tutelage.types import Json
 
@@ -23,13 +23,22 @@ def configuration(groups: Mapping[str, Sequence[Run]]) -> Section:
         rows = [[name, *(_text(options.get(name)) for options in told.values())] for name in differing]
         blocks.append(Table(["option", *map(style.display, told)], [seeds, *rows], "Where they differ", words=True))
     options = next(iter(told.values()))
-    rows = [[name, _text(options.get(name))] for name in names if name not in differing]
-    blocks.append(Table(["option", "value"], rows, "All options" if not differing else "In common", words=True))
+    if differing:
+        blocks.append(Heading("In common"))
+    blocks.append(Columns(_by_part({name: _text(options.get(name)) for name in names if name not in differing})))
     versions = dict.fromkeys(_versions(run) for group in groups.values() for run in group)
-    rows = [[name, version] for each in versions for name, version in json.loads(each).items()]
-    blocks.append(Table(["package", "version"], rows, "What it ran with", words=True))
+    blocks.append(Note("Ran with " + "; and with ".join(versions) + "."))
     about = "Train one like it with tutelage train METHOD --config RUN/config.json."
     return Section("configuration", "Configuration", about, blocks)
+
+
+def _by_part(options: Mapping[str, str]) -> list[Table]:
+    """A table for each part of a configuration."""
+    parts: dict[str, list[list[str]]] = {}
+    for name, value in options.items():
+        part, _, option = name.rpartition(".")
+        parts.setdefault(part, []).append([option, value])
+    return [Table((), rows, part or "run", words=True) for part, rows in parts.items()]
 
 
 def _text(value: Json) -> str:
@@ -38,4 +47,5 @@ def _text(value: Json) -> str:
 
 def _versions(run: Run) -> str:
     content = json.loads((run.directory / CONFIG).read_text())
-    return json.dumps({"tutelage": content.get("tutelage", "–")} | content.get("packages", {}))
+    packages = {"tutelage": content.get("tutelage", "–")} | content.get("packages", {})
+    return ", ".join(f"{name} {version}" for name, version in packages.items())

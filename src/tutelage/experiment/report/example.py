@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from tutelage.experiment.report.blocks import Tile
+from tutelage.experiment.report.blocks import Block, Heading, Tile
 from tutelage.experiment.report.pictures import Levels
 from tutelage.experiment.run import Run
 from tutelage.types import Json
@@ -19,8 +19,14 @@ Entry = dict[str, Json]
 class Example:
     """A run whose snapshots are read once, and each of whose levels is drawn once."""
 
-    def __init__(self, run: Run, title: str) -> None:
-        self.run, self.title = run, title
+    def __init__(self, run: Run, title: str, *, alone: bool) -> None:
+        """`alone`: it is the only one in the page, and nobody needs to be told which it is."""
+        self.run, self.title, self.alone = run, title, alone
+
+    @property
+    def heading(self) -> list[Block]:
+        """What to put above all that is about it."""
+        return [] if self.alone else [Heading(self.title)]
 
     @cached_property
     def snapshots(self) -> Sequence[Snapshot]:

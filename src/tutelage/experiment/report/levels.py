@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tutelage.experiment.report.ancestry import lineages
-from tutelage.experiment.report.blocks import Block, Heading, Row, Section, number
+from tutelage.experiment.report.blocks import Block, Row, Section, number
 from tutelage.experiment.report.example import Entry, Example, Snapshot
 
-NOW = 16
+NOW = 14
 """Levels of the last snapshot."""
 
 MOMENTS, BEST = 7, 7
@@ -27,10 +27,10 @@ def now(examples: Sequence[Example]) -> Section:
         if example.snapshots:
             last = example.snapshots[-1]
             tiles = [example.tile(entry, _details(entry)) for entry in last["entries"][:NOW]]
-            blocks += [Heading(example.title), Row(*_moment(last), tiles, wraps=True)]
+            blocks += [*example.heading, Row(*_moment(last), tiles, wraps=True)]
     about = (
         "The highest-scoring levels of the curator's buffer, or fresh proposals of a generator where there is no curator. "
-        "The return is the student's, of the best possible where an oracle knows that."
+        "The return is the student's / the best possible, where an oracle knows that."
     )
     return Section("levels", "Levels now", about, blocks)
 
@@ -40,7 +40,7 @@ def through_training(examples: Sequence[Example]) -> Section:
     blocks: list[Block] = []
     for example in examples:
         if len(example.snapshots) > 1:
-            blocks.append(Heading(example.title))
+            blocks += example.heading
         for snapshot in _spread(example.snapshots):
             tiles = [example.tile(entry, _brief(entry)) for entry in snapshot["entries"][:BEST]]
             blocks.append(Row(*_moment(snapshot), tiles))
@@ -54,14 +54,14 @@ def ancestry(examples: Sequence[Example]) -> Section:
     for example in examples:
         chains = lineages(example.snapshots, LINEAGES)
         if chains:
-            blocks.append(Heading(example.title))
+            blocks += example.heading
         for chain in chains:
             newest = chain[-1]
             tiles = [example.tile(entry, _generation(entry)) for entry in _ends(chain)]
             blocks.append(Row(f"Level {newest['name']}", _descent(chain), tiles, joined=True))
     about = (
         "How the highest-scoring levels came about: each was edited from the one before it. Scores are the last that a "
-        "snapshot knows. Of brothers only the one with the highest score is shown."
+        "snapshot knows. Each family is shown once before any is shown again."
     )
     return Section("ancestry", "Ancestry", about, blocks)
 
@@ -85,7 +85,7 @@ def _details(entry: Entry) -> list[str]:
 def _brief(entry: Entry) -> list[str]:
     """What the curator thinks of it, and how the student fares."""
     best = entry.get("optimal_return")
-    fares = f"return {number(entry['return'])}" + (f" of {number(best)}" if best is not None else "")
+    fares = f"return {number(entry['return'])}" + (f" / {number(best)}" if best is not None else "")
     return [fares] if entry["score"] is None else [f"score {number(entry['score'])}", fares]
 
 

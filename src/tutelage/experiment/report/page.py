@@ -37,25 +37,36 @@ def report(runs: Sequence[Run], out: str | Path, *, with_films: bool = True, qui
 
     Returns:
         Where it is.
+
+    Raises:
+        InputError: if the runs do not belong together, or the file cannot be written.
     """
     groups = by_method(runs)
     names = {str(run.config.setup.name): run for run in runs}
     if len(names) > 1:
         raise InputError(f"These runs practised {' and '.join(names)}: make a report for each domain.")
+    out = Path(out)
+    if out.is_dir():
+        raise InputError(f"{out} is a directory: name a file in it.")
     builders = _builders(groups, with_films)
     bar = tqdm(builders.items(), desc="report", unit=" sections", disable=True if quiet else None)
     sections = []
     for name, build in bar:
         bar.set_postfix_str(name)
         sections.append(build())
-    write_atomically(out, _render(groups, [section for section in sections if section.blocks]))
-    return Path(out)
+    page = _render(groups, [section for section in sections if section.blocks])
+    try:
+        write_atomically(out, page)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error}): choose another place.") from None
+    return out
 
 
 def _builders(groups: Mapping[str, Sequence[Run]], with_films: bool) -> dict[str, Callable[[], Section]]:
     runs = [run for group in groups.values() for run in group]
     domain = runs[0].domain
-    examples = [Example(group[0], _example_title(label, group)) for label, group in groups.items()]
+    alone = len(groups) == 1
+    examples = [Example(group[0], _example_title(label, group), alone=alone) for label, group in groups.items()]
     builders: dict[str, Callable[[], Section]] = {
         "overview": partial(overview, groups),
         "tests": partial(testing, runs),
