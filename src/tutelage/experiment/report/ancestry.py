@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tutelage.experiment.report.example import Entry, Snapshot
 
 
-def lineages(snapshots: Sequence[Snapshot], count: int) -> list[list[Entry]]:
-    """Up to `count` chains that lead to the highest scores of the last snapshot, the eldest first in each.
+def lineages(snapshots: Sequence[Snapshot], count: int, among: int) -> list[list[Entry]]:
+    """Up to `count` chains that lead to the `among` highest scores of the last snapshot, the eldest first in each.
 
     A parent may have left the buffer: all snapshots are asked for it, and a chain begins where none knows more. Families
     come first, each with its highest score; then other branches of these, but no brothers and children of what is
@@ -17,11 +17,14 @@ def lineages(snapshots: Sequence[Snapshot], count: int) -> list[list[Entry]]:
     if not snapshots:
         return []
     known = {entry["name"]: entry for snapshot in snapshots for entry in snapshot["entries"]}
-    chains = [_lineage(entry, known) for entry in snapshots[-1]["entries"] if entry["parent"] in known]
-    families = [*{chain[0]["name"]: chain for chain in reversed(chains)}.values()][::-1]
+    chains = [_lineage(entry, known) for entry in snapshots[-1]["entries"][:among]]
+    chains = [chain for chain in chains if len(chain) > 1]
+    families: dict[int, list[Entry]] = {}
+    for chain in chains:
+        families.setdefault(chain[0]["name"], chain)
     chosen: list[list[Entry]] = []
     shown: set[int] = set()
-    for chain in [*families, *chains]:
+    for chain in [*families.values(), *chains]:
         *_, parent, newest = chain
         if len(chosen) < count and shown.isdisjoint((parent["name"], newest["name"])):
             chosen.append(chain)

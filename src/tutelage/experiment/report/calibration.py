@@ -28,7 +28,7 @@ def calibration(examples: Sequence[Example]) -> Section:
             for s, pairs in found
         ]
         head = ["iteration", "steps", "levels", "rank correlation"]
-        blocks.append(Table(head, rows, f"{example.title}: of every snapshot", folded=True))
+        blocks.append(Table(head, rows, f"{example.title}: the rank correlation in every snapshot", folded=True))
     about = (
         "True regret is the optimal return less the student's. The curator does not see it: its score is an estimate, made "
         "when a level was last played. A rank correlation of 1 would mean that it puts all levels into the right order. "

@@ -52,7 +52,7 @@ def ancestry(examples: Sequence[Example]) -> Section:
     """The edits that led to the highest scores."""
     blocks: list[Block] = []
     for example in examples:
-        chains = lineages(example.snapshots, LINEAGES)
+        chains = lineages(example.snapshots, LINEAGES, NOW)
         if chains:
             blocks += example.heading
         for chain in chains:
@@ -60,7 +60,7 @@ def ancestry(examples: Sequence[Example]) -> Section:
             tiles = [example.tile(entry, _generation(entry)) for entry in _ends(chain)]
             blocks.append(Row(f"Level {newest['name']}", _descent(chain), tiles, joined=True))
     about = (
-        "How the highest-scoring levels came about: each was edited from the one before it. Scores are the last that a "
+        "How levels with high scores came about: each was edited from the one before it. Scores are the last that a "
         "snapshot knows. Each family is shown once before any is shown again."
     )
     return Section("ancestry", "Ancestry", about, blocks)
