@@ -443,10 +443,13 @@ def test_a_broken_suite_is_told_what_is_wrong(changes, sentence):
 
 
 RETURNS = {
-    "oracle's shape": ({"optimal_return": lambda level: jnp.zeros(3)}, "`optimal_return` gives float32[3]; let it"),
-    "infinite oracle": ({"optimal_return": lambda level: jnp.float32(jnp.inf)}, "`optimal_return` is infinite"),
+    "oracle's shape": (
+        {"optimal_return": lambda env, level: jnp.zeros(3)},
+        "`optimal_return` gives float32[3]; let it",
+    ),
+    "infinite oracle": ({"optimal_return": lambda env, level: jnp.float32(jnp.inf)}, "`optimal_return` is infinite"),
     "modest oracle": (
-        {"optimal_return": lambda level: jnp.float32(0.5)},
+        {"optimal_return": lambda env, level: jnp.float32(0.5)},
         "Random actions earned 1 on a level whose `optimal_return` is 0.5",
     ),
     "threshold": ({"solved_above": float("nan")}, "`solved_above` is nan; make it a finite number"),

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tutelage.learning import mesh
-from tutelage.learning.returns import Spread, discounted_sums, episodes, gae, no_spread, widen
+from tutelage.learning.returns import Spread, discounted_sums, endings, episodes, gae, no_spread, widen
 
 NO = jnp.zeros(3, bool)
 REWARD, VALUE = jnp.array([1.0, 2.0, 3.0]), jnp.array([0.5, 0.25, -1.0])
@@ -109,6 +109,16 @@ def test_the_best_of_bad_episodes_is_still_bad():
 
 def test_solved_means_above_the_threshold_and_not_at_it():
     assert _episodes([1, 2, 3], [1, 1, 1], solved_above=2.0)[4] == pytest.approx(1 / 3)
+
+
+def test_endings_by_hand():
+    reward = jnp.array([1.0, 2.0, -1.0, 0.5])
+    done, totals = endings(reward, jnp.array([False, True, False, False]))
+    assert done.tolist() == [False, True, False, False]
+    assert_allclose(totals, [1, 3, -1, -0.5])
+    done, totals = endings(reward, jnp.zeros(4, bool))
+    assert done.tolist() == [False, False, False, True]
+    assert_allclose(totals, [1, 3, 2, 2.5])
 
 
 def test_discounted_sums_by_hand_begin_anew_with_each_episode():

@@ -189,3 +189,30 @@ def test_a_workers_trajectory_does_not_depend_on_who_works_beside_it():
         assert_array_equal(half.action, alone.action)
         assert_array_equal(half.done, alone.done)
         jax.tree.map(partial(assert_allclose, rtol=1e-4, atol=1e-5), half, alone)
+
+
+@dataclass(frozen=True)
+class Keyed(Diary):
+    """A diary whose state holds the key that its luck is drawn from."""
+
+    def reset(self, key: Key, scene: Any) -> tuple[Any, jax.Array]:
+        state, obs = super().reset(key, scene)
+        return (state, key), obs
+
+    def step(self, key: Key, scene: Any, state: Any, action: jax.Array) -> tuple[Any, Step]:
+        noted, own = state
+        own, use = jax.random.split(own)
+        noted, step = super().step(use, scene, noted, action)
+        return (noted, own), step
+
+
+def test_a_state_may_hold_a_key():
+    keys = jax.random.split(jax.random.key(0), 2)
+    levels = Level(jnp.ones((2, 1)), jnp.array([[2], [9]]), jnp.zeros((2, 1), bool))
+    rollout, (noted, own) = jax.jit(partial(play, Keyed(), COUNTING, 0.01, length=5), compiler_options=SOON)(
+        keys, levels
+    )
+    assert_array_equal(rollout.done.T, [[0, 1, 0, 1, 0], [0] * 5])
+    assert_array_equal(noted.time, [1, 5])
+    assert np.unique(rollout.obs[..., 2]).size == 10
+    assert jnp.issubdtype(own.dtype, jax.dtypes.prng_key)

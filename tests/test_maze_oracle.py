@@ -85,13 +85,13 @@ def test_optimal_return_is_what_the_best_actions_earn():
         for action in (1, 1, 2, 2):
             state, step = env.step(jax.random.key(0), scene, state, action)
         assert bool(step.terminated)
-        assert float(step.reward) == float(optimal_return(level, env)) > 0
+        assert float(step.reward) == float(optimal_return(env, level)) > 0
 
 
 def test_no_return_out_of_reach_or_out_of_time():
     walled_off = parse("######\n#A.#G#\n######")
     assert int(fewest_actions(walled_off)) == -1
-    assert float(optimal_return(walled_off, MazeEnv())) == 0
+    assert float(optimal_return(MazeEnv(), walled_off)) == 0
     slow = parse("#####\n#<.G#\n#####")
-    assert float(optimal_return(slow, MazeEnv(max_steps=3, reward="minigrid"))) == 0
-    assert float(optimal_return(slow, MazeEnv(max_steps=4, reward="minigrid"))) == np.float32(0.1)
+    assert float(optimal_return(MazeEnv(max_steps=3, reward="minigrid"), slow)) == 0
+    assert float(optimal_return(MazeEnv(max_steps=4, reward="minigrid"), slow)) == np.float32(0.1)

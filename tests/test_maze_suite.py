@@ -61,7 +61,7 @@ def test_domain():
     assert domain.env == MazeEnv()
     assert domain.suites == {"paper": paper_suite(), "maze": suite()}
     level = domain.design.sample(jax.random.key(0))
-    assert 0 <= float(domain.optimal_return(level)) < 1
+    assert 0 <= float(domain.optimal_return(domain.env, level)) < 1
 
 
 @settings(max_examples=25, deadline=None)

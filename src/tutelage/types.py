@@ -186,7 +186,10 @@ class Domain:
     design: Design
     suites: Mapping[str, tuple[TestLevel, ...]]
     """Zero-shot benchmarks by name."""
-    optimal_return: Callable[[Level], jax.Array] | None = None
-    """An oracle: the best return that any policy could get on a level, where that is known."""
+    optimal_return: Callable[[Any, Level], jax.Array] | None = None
+    """An oracle: the best return that any policy could get in an env on a level, where that is known. The env is the
+    domain's own or a test level's, which may have another limit of time."""
     solved_above: float | None = None
     """An episode counts as solved if its return is greater than this; None where nothing is ever solved."""
+    frame: Callable[[Env, Scene, State], jax.Array] | None = None
+    """u8[H, W, 3]: a moment of an episode for people; the level's picture serves where there is none."""

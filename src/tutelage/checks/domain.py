@@ -55,7 +55,7 @@ def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8) 
         return
     keys = jax.random.split(or_default(key), episodes)
     played = compiled(jax.vmap(partial(play, domain.env, domain.design.sample)))(keys)
-    best = _check_oracle(oracle, played)
+    best = _check_oracle(partial(oracle, domain.env), played)
     if threshold is not None:
         _check_within_reach(threshold, best)
 

@@ -46,7 +46,7 @@ class Compare:
         """Print the tables and write the files."""
         setup = setup_named(self.domain) if self.domain else None
         runs = find_runs(self.runs, setup)
-        comparisons = [compare(runs, at, self.suite, self.metric, whole_runs=self.whole_runs) for at in CLOCKS]
+        comparisons = list(self._comparisons(runs))
         print("\n\n\n".join(comparison.table() for comparison in comparisons), flush=True)
         try:
             for name, content in self._files(runs, comparisons):
@@ -56,6 +56,19 @@ class Compare:
                 f"{self.out} cannot be written to ({error}): give --out a directory you may write to."
             ) from None
         print(f"\nTables and figures are in {self.out}.")
+
+    def _comparisons(self, runs: Sequence[Run]) -> Iterator[Comparison]:
+        """By both clocks, or by one if it is only there that runs meet: PLR⊥ may end before DR's first evaluation."""
+        reasons = []
+        for at in CLOCKS:
+            try:
+                yield compare(runs, at, self.suite, self.metric, whole_runs=self.whole_runs)
+            except InputError as error:
+                reasons.append(error)
+        if len(reasons) == len(CLOCKS):
+            raise reasons[0]
+        for reason in reasons:
+            print(f"Not compared by both steps and updates: {reason}\n")
 
     def _files(self, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str | bytes]]:
         tables = {

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from tutelage.curriculum import curator as curation
-from tutelage.curriculum import utilities
+from tutelage.curriculum import measures, utilities
 from tutelage.curriculum.curator import Buffer, Entries
 from tutelage.curriculum.generators import Generator, fixed, teacher, uniform
 from tutelage.curriculum.methods import Method
@@ -152,13 +152,13 @@ def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (method.students, *x.shape)), queues)  # one for all
     levels = jax.tree.map(lambda x: x[:, :, 0], queues)
     students, visit = _visit(method, parts, state.students, queues, keys.play, learns=method.train_on_new)
-    metrics = _measure(parts, levels, visit, "new")
+    metrics = _measure(parts, queues, visit, "new")
 
     generator_state, buffers = state.generator, state.buffers
     if method.utility is not None:
         utility = jax.vmap(method.utility, 1)(visit.episodes)
         generator_state, learned = generator.learn(generator_state, trace, utility, keys.generator)
-        metrics |= {"generator/utility": mesh.mean(utility.mean())} | _named("generator", learned)
+        metrics |= {"generator/utility": mesh.mean(utility.mean())} | measures.named("generator", learned)
     if method.curator is not None:
         regret = jax.vmap(utilities.regret, 1)(visit.episodes) if method.students == 2 else None
         buffers = _take_in(method, parts, buffers, visit, levels, regret=regret)
@@ -174,8 +174,9 @@ def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     slots = jax.vmap(choose)(state.buffers, _student_keys(method, keys.levels))  # [S, B]
     replayed = jax.vmap(lambda buffer, slots: jax.tree.map(lambda x: x[slots], buffer.entries))(state.buffers, slots)
     levels = jax.vmap(mesh.own)(replayed.level)
-    students, visit = _visit(method, parts, state.students, _queues(levels), keys.play, learns=True)
-    metrics = _measure(parts, levels, visit, "replayed")
+    queues = _queues(levels)
+    students, visit = _visit(method, parts, state.students, queues, keys.play, learns=True)
+    metrics = _measure(parts, queues, visit, "replayed")
 
     returns_whole = jax.vmap(mesh.whole)(visit.episodes.best_return)
     buffers, best = jax.vmap(curation.remember_best)(state.buffers, slots, returns_whole)
@@ -186,8 +187,9 @@ def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     students, learned = _train(method, parts, students, visit, keys.students)
     if method.edits:
         children = _edited(method, parts, levels, keys.edits)
-        _, visit = _visit(method, parts, students, _queues(children), keys.children, learns=False)
-        metrics |= _measure(parts, children, visit, "edited")
+        queues = _queues(children)
+        _, visit = _visit(method, parts, students, queues, keys.children, learns=False)
+        metrics |= _measure(parts, queues, visit, "edited")
         buffers = _take_in(method, parts, buffers, visit, children, parents=replayed)
     return State(students, state.generator, buffers), metrics | learned | _buffered(method, buffers)
 
@@ -202,7 +204,7 @@ def _visit(
 ) -> tuple[Learner, _Visit]:
     """Let every student play its queues [S, B, N, ...]; those who will learn from it take note of the rewards."""
     env, ppo = parts.domain.env, parts.ppo
-    solved_above = jnp.inf if parts.domain.solved_above is None else parts.domain.solved_above
+    solved_above = measures.threshold(parts.domain)
 
     def one(learner: Learner, queues: Level, key: Key) -> tuple[Learner, _Visit]:
         keys = mesh.own(jax.random.split(key, parts.batch))
@@ -213,7 +215,9 @@ def _visit(
         estimate = learning.estimate(ppo, learner, rollout)
         episodes = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
         unit = learner.spread.deviation if ppo.scale_returns else jnp.ones(())
-        return learner, _Visit(rollout, estimate, episodes, unit)
+        # who else reads this must not sway, through fusions, how the students' update is rounded: methods that should
+        # be equal to the last bit read different parts of it
+        return learner, lax.optimization_barrier(_Visit(rollout, estimate, episodes, unit))
 
     return _each(one)(students, queues, _student_keys(method, key))
 
@@ -221,7 +225,7 @@ def _visit(
 def _train(method: Method, parts: Parts, students: Learner, visit: _Visit, key: Key) -> tuple[Learner, Metrics]:
     update = partial(learning.update, parts.ppo, parts.student)
     students, metrics = _each(update)(students, visit.rollout, visit.estimate, _student_keys(method, key))
-    return students, _per_student(metrics)
+    return students, measures.per_student(metrics)
 
 
 def _edited(method: Method, parts: Parts, levels: Level, key: Key) -> Level:
@@ -256,7 +260,7 @@ def _scores(
         episodes=visit.episodes,
         best_return=best,
         regret=unknown if regret is None else jnp.broadcast_to(regret, best.shape),
-        optimal_return=unknown if oracle is None else jax.vmap(jax.vmap(oracle))(levels),
+        optimal_return=unknown if oracle is None else jax.vmap(jax.vmap(partial(oracle, parts.domain.env)))(levels),
     )
     return jax.vmap(jax.vmap(score))(evidence)
 
@@ -282,41 +286,17 @@ def _take_in(
     return jax.vmap(partial(curation.insert, method.curator))(buffers, arriving)
 
 
-def _measure(parts: Parts, levels: Level, visit: _Visit, kind: str) -> Metrics:
-    """What levels [S, B, ...] of a kind are like, as the protagonist had them, and how each student fared on them."""
-    described = jax.vmap(parts.domain.design.describe)(jax.tree.map(lambda x: x[0], levels))
-    fared = {
-        "return": visit.episodes.mean_return,
-        "solved": visit.episodes.solved,
-        "length": visit.episodes.mean_length,
-    }
-    if clash := described.keys() & fared.keys():
-        raise InputError(f"Rename {sorted(clash)} in design.describe: students' own metrics have these names.")
-    fared = _per_student({name: x.mean(axis=1) for name, x in fared.items()})
-    return mesh.mean(_named(kind, {name: x.mean() for name, x in described.items()} | fared))
+def _measure(parts: Parts, queues: Level, visit: _Visit, kind: str) -> Metrics:
+    """What levels of a kind, queues [S, B, N, ...], are like, and how each student fared on them."""
+    return measures.named(kind, measures.of_levels(parts.domain, queues, visit.rollout, visit.episodes))
 
 
 def _buffered(method: Method, buffers: Any) -> Metrics:
     """What the protagonist's buffer holds."""
     if method.curator is None:
         return {}
-    buffer = jax.tree.map(lambda x: x[0], buffers)
-    size = jnp.maximum(buffer.size, 1)
-    return {
-        "buffer/fill": buffer.size / method.curator.capacity,
-        "buffer/score": jnp.sum(buffer.entries.score * buffer.filled) / size,
-        "buffer/age": jnp.sum((buffer.clock - buffer.scored_at) * buffer.filled) / size,
-    }
-
-
-def _per_student(metrics: Metrics) -> Metrics:
-    """Metrics [S] by name; the antagonist's get a name of their own."""
-    out = {name: x[0] for name, x in metrics.items()}
-    return out | {f"antagonist/{name}": x[1] for name, x in metrics.items() if len(x) == 2}
-
-
-def _named(prefix: str, metrics: Metrics) -> Metrics:
-    return {f"{prefix}/{name}": x for name, x in metrics.items()}
+    protagonists = jax.tree.map(lambda x: x[0], buffers)
+    return measures.named("buffer", measures.of_buffer(protagonists, edits=method.edits > 0))
 
 
 def _student_keys(method: Method, key: Key) -> Key:

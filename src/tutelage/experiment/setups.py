@@ -7,9 +7,10 @@ from typing import Any
 
 from tutelage.experiment.config import Setup
 from tutelage.experiment.mazes import MazeSetup
+from tutelage.experiment.racing import RacingSetup
 from tutelage.types import InputError
 
-SETUPS: dict[str, type[Setup]] = {setup.name: setup for setup in (MazeSetup,)}
+SETUPS: dict[str, type[Setup]] = {setup.name: setup for setup in (MazeSetup, RacingSetup)}
 
 
 def known_setup(name: str) -> type[Setup]:

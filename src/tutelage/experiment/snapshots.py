@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -103,8 +104,7 @@ def _inspection(curriculum: Curriculum) -> Callable[[Params, Level, Key], dict[s
         episodes = jax.vmap(returns.episodes, (1, 1))(rollout.reward, rollout.done)
         found = {"return": episodes.mean_return, "about": jax.vmap(domain.design.describe)(levels)}
         if domain.optimal_return is not None:
-            oracle = domain.optimal_return
-            found["optimal_return"] = jax.vmap(lambda level: oracle(level))(levels)
+            found["optimal_return"] = jax.vmap(partial(domain.optimal_return, domain.env))(levels)
         return jax.tree.map(jnp.asarray, found)
 
     return inspect

@@ -17,14 +17,29 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
+from tutelage.types import InputError
+
 AXIS = "levels"
 
 
 def use_cores(count: int | None = None) -> None:
-    """Make every CPU core a device of its own. Call it before anything else asks JAX for its devices."""
+    """Make every CPU core, or `count` of them, a device. Call it before anything else asks JAX for its devices.
+
+    Raises:
+        InputError: if JAX has made its devices already, and not as many.
+    """
     # only Linux says which cores a process may use
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    jax.config.update("jax_num_cpu_devices", count or cores or 1)
+    wanted = count or cores or 1
+    try:
+        jax.config.update("jax_num_cpu_devices", wanted)
+    except RuntimeError as error:  # JAX is running, and cannot change its devices any more
+        made = len(jax.devices("cpu"))
+        if made != wanted:
+            raise InputError(
+                f"JAX is running with {made} CPU device(s) and cannot make them {wanted} any more: call use_cores() "
+                "right after the imports, before anything makes an array or a key or asks for devices."
+            ) from error
 
 
 def make_mesh(batch: int, devices: int | None = None) -> Mesh:

@@ -63,13 +63,16 @@ class Episodes(NamedTuple):
     solved: jax.Array  # f32[]: the share whose return was above a threshold
 
 
-def episodes(reward: jax.Array, done: jax.Array, solved_above: float = 0.0) -> Episodes:
-    """Undiscounted returns of the episodes in a trajectory that starts with a reset.
+def endings(reward: jax.Array, done: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Where the episodes of a trajectory end, and what each has earned so far.
 
     Args:
         reward: f32[T].
         done: bool[T], true at the last step of an episode.
-        solved_above: an episode is solved if its return is greater.
+
+    Returns:
+        bool[T], true at the end of each of the `Episodes`: `done`, or the last step if that is true nowhere.
+        f32[T]: the undiscounted sum of rewards since the episode began; its return where it ends.
     """
     done = done.at[-1].set(done[-1] | ~done.any())
 
@@ -78,7 +81,18 @@ def episodes(reward: jax.Array, done: jax.Array, solved_above: float = 0.0) -> E
         total = running + reward
         return jnp.where(done, 0.0, total), total
 
-    totals = lax.scan(over_step, jnp.zeros(()), (reward, done))[1]
+    return done, lax.scan(over_step, jnp.zeros(()), (reward, done))[1]
+
+
+def episodes(reward: jax.Array, done: jax.Array, solved_above: float = 0.0) -> Episodes:
+    """Undiscounted returns of the episodes in a trajectory that starts with a reset.
+
+    Args:
+        reward: f32[T].
+        done: bool[T], true at the last step of an episode.
+        solved_above: an episode is solved if its return is greater.
+    """
+    done, totals = endings(reward, done)
     number = done.sum()
     last = jnp.max(jnp.where(done, jnp.arange(done.size), -1))
     return Episodes(

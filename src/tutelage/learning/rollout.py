@@ -123,9 +123,10 @@ def play(
         )
         return _Loop(memory, state, step.obs, done, loop.episode + done), record
 
-    # every worker's first step begins with a reset, so these only have to have the right shapes
+    # every worker's first step begins with a reset, so these only have to have the right shapes; a state may hold keys,
+    # which `lax.full` can make and `jnp.zeros` cannot
     state, obs = jax.tree.map(
-        lambda x: jnp.zeros(x.shape, x.dtype),
+        lambda x: lax.full(x.shape, 0, x.dtype),
         jax.eval_shape(lambda: jax.vmap(env.reset)(keys, scene_of(jnp.zeros(batch, jnp.int32)))),
     )
     start = _Loop(network.carry(batch), state, obs, jnp.ones(batch, bool), jnp.zeros(batch, jnp.int32))

@@ -30,6 +30,6 @@ def domain(
         env=env,
         design=MazeDesign(size, blocks, vary_blocks),
         suites={"paper": paper_suite(env), "maze": suite(env)},
-        optimal_return=lambda level: optimal_return(level, env),
+        optimal_return=optimal_return,
         solved_above=0.0,
     )

@@ -51,7 +51,7 @@ def shortest_path(level: Level) -> jax.Array:
     )
 
 
-def optimal_return(level: Level, env: MazeEnv) -> jax.Array:
+def optimal_return(env: MazeEnv, level: Level) -> jax.Array:
     """f32[]: the return of the best policy that knows the level; 0 if the goal cannot be reached in time."""
     actions = fewest_actions(level)
     return jnp.where((actions >= 0) & (actions <= env.max_steps), env.reward_at(actions), 0.0)
