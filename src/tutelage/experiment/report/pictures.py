@@ -14,7 +14,13 @@ from PIL import Image
 from tutelage.types import Design, Json
 
 SIDE = 240
-"""Pixels: enough for a picture shown half as wide, on a screen of double density."""
+"""Pixels of a picture's height: it is shown half as large, which suits screens of double density."""
+
+FILM_SIDE = 300
+"""Films are shown larger."""
+
+PLAIN = Image.Dither.NONE
+"""Drawings have few colours: they need no dithering, and with a palette they are a third the size."""
 
 FILM_BYTES = 400_000
 """A film that is larger loses every second frame until it is not."""
@@ -36,14 +42,16 @@ class Levels:
         return self._drawn[name]
 
 
-def png(picture: Any, side: int = SIDE) -> str:
-    """A picture u8[H, W, 3], made smaller if it is larger than `side`."""
-    return _uri(_small(picture, side), "PNG", optimize=True)
+def png(picture: Any) -> str:
+    """A picture u8[H, W, 3]."""
+    return _uri(_small(picture, SIDE).quantize(128, dither=PLAIN), "PNG", optimize=True)
 
 
-def gif(frames: Sequence[Any], milliseconds: int, side: int = 2 * SIDE) -> str:
+def gif(frames: Sequence[Any], milliseconds: int) -> str:
     """A film of pictures u8[H, W, 3], which loops. The last frame stays for a second."""
-    pictures = [_small(frame, side) for frame in frames]
+    pictures = [_small(frame, FILM_SIDE) for frame in frames]
+    palette = _side_by_side(pictures[:: 1 + len(pictures) // 8]).quantize(255, dither=PLAIN)
+    pictures = [picture.quantize(palette=palette, dither=PLAIN) for picture in pictures]
     while True:
         first, *rest = pictures
         durations = [milliseconds] * len(rest) + [1000]
@@ -56,8 +64,17 @@ def gif(frames: Sequence[Any], milliseconds: int, side: int = 2 * SIDE) -> str:
 
 def _small(picture: Any, side: int) -> Image.Image:
     image = Image.fromarray(np.asarray(picture))
-    image.thumbnail((side, side), Image.Resampling.LANCZOS)
-    return image.quantize(128, dither=Image.Dither.NONE)  # drawings have few colours, and a palette is a third the size
+    image.thumbnail((2 * side, side), Image.Resampling.LANCZOS)
+    return image
+
+
+def _side_by_side(images: Sequence[Image.Image]) -> Image.Image:
+    """One picture with the colours of all."""
+    width, height = images[0].size
+    sheet = Image.new("RGB", (width * len(images), height))
+    for place, image in enumerate(images):
+        sheet.paste(image, (place * width, 0))
+    return sheet
 
 
 def _uri(image: Image.Image, form: str, **options: Any) -> str:
