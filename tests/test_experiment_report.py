@@ -2,27 +2,25 @@
 
 import base64
 import io
-import json
 import re
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import ClassVar
 
-import jax
 import pytest
+from made_up_curricula import HOSTILE, complete_run, entry, hostile_run, write_curriculum, write_snapshot
 from made_up_runs import LEVELS, made_up_config, write_run
 from PIL import Image
 
 from tutelage.cli import main
 from tutelage.experiment.config import Config
-from tutelage.experiment.files import csv_text, read_csv, write_atomically
+from tutelage.experiment.files import read_csv
 from tutelage.experiment.mazes import MazeSetup
-from tutelage.experiment.policy import save_policy
 from tutelage.experiment.report import report
 from tutelage.experiment.report.ancestry import lineages
 from tutelage.experiment.report.blocks import number
-from tutelage.experiment.run import CONFIG, EVALUATIONS, METRICS, POLICY, Run, find_runs
+from tutelage.experiment.run import EVALUATIONS, METRICS, find_runs
 from tutelage.types import Domain, InputError
 
 VOID = {"meta", "img", "source", "br", "link"}
@@ -73,55 +71,11 @@ class Page(HTMLParser):
         return [attributes["aria-label"] for attributes in self.all("svg")]
 
 
-def entry(run: Run, name: int, score: float | None, *, parent: int = -1, generation: int = 0, oracle: bool = True) -> dict:
-    design = run.domain.design
-    level = design.sample(jax.random.key(name))
-    about = {key: value.item() for key, value in design.describe(level).items()}
-    return {
-        "name": name,
-        "parent": parent,
-        "generation": generation,
-        "score": score,
-        "best_return": 0.9,
-        "age": 1,
-        "return": 0.05 * name,
-        "optimal_return": 0.9 if oracle else None,
-        "about": about,
-        "level": design.to_json(level),
-    }
-
-
-def write_snapshot(run: Run, iteration: int, entries: list[dict], source: str = "buffer") -> None:
-    place = {"iteration": iteration, "steps": 1000 * iteration, "updates": 5 * iteration}
-    about = {"source": source, "size": len(entries), "capacity": 32}
-    path = run.directory / "levels" / f"{iteration:08}.json"
-    write_atomically(path, json.dumps(place | about | {"entries": entries}))
-
-
-def write_curriculum(run: Run) -> None:
-    """Two looks at a buffer, in which level 5 comes from 3, 3 from 1; between them 1 left the buffer."""
-    write_snapshot(run, 10, [entry(run, 1, 0.5), entry(run, 2, 0.4)])
-    family = [entry(run, 5, 0.9, parent=3, generation=2), entry(run, 3, 0.7, parent=1, generation=1)]
-    write_snapshot(run, 20, [*family, entry(run, 2, 0.1)])
-
-
-def add_complexity(run: Run) -> None:
-    rows = read_csv(run.directory / METRICS)
-    more = [row | {"new/blocks": i, "new/solved_shortest_path": i, "new/action_complexity": 3} for i, row in enumerate(rows)]
-    write_atomically(run.directory / METRICS, csv_text(more, [*more[0]]))
-
-
 @pytest.fixture(scope="module")
 def single(tmp_path_factory) -> tuple[Path, Page]:
     """ACCEL with all there can be."""
     directory = tmp_path_factory.mktemp("single")
-    run = write_run(directory / "run", "accel")
-    write_curriculum(run)
-    add_complexity(run)
-    domain, network = run.domain, run.network
-    _, obs = domain.env.reset(jax.random.key(0), domain.env.load(domain.design.sample(jax.random.key(0))))
-    params = network.init(jax.random.key(0), jax.tree.map(lambda x: x[None, None], obs))
-    save_policy(run.directory / POLICY, params, {})
+    run = complete_run(directory / "run", "accel")
     main(["report", str(directory / "run")])
     return run.directory, Page(run.directory / "report.html")
 
@@ -188,7 +142,8 @@ def test_needs_nothing_from_elsewhere(which, request):
     page = page[1] if which == "single" else page
     assert not page.all("script")
     assert not page.all("link")
-    assert all(value.startswith(("data:", "#")) for value in page.values("src", "srcset", "href", "xlink:href", "poster"))
+    addresses = page.values("src", "srcset", "href", "xlink:href", "poster")
+    assert all(address.startswith(("data:", "#")) for address in addresses)
     [style] = re.findall(r"<style>(.*?)</style>", page.content, re.DOTALL)[:1]
     assert "@import" not in style
     assert "url(" not in style
@@ -278,20 +233,8 @@ def test_a_domain_where_nothing_is_solved(tmp_path):
     assert "solved after" not in page.words
 
 
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'& $\\frac{ --> ]]> {{ 7 * 7 }}"
-
-
 def test_hostile_strings_stay_strings(tmp_path):
-    config = made_up_config("plr", 0)
-    config = replace(config, evaluation=replace(config.evaluation, suite=HOSTILE))
-    run = write_run(tmp_path / "run", "plr", suite=HOSTILE, levels=[HOSTILE, "harmless"], config=config)
-    bad = entry(run, 1, 0.5)
-    bad["about"] |= {HOSTILE: HOSTILE}
-    write_snapshot(run, 10, [bad, entry(run, 2, 0.4)])
-    written = json.loads((run.directory / CONFIG).read_text())
-    written["packages"] |= {HOSTILE: HOSTILE}
-    write_atomically(run.directory / CONFIG, json.dumps(written))
-    page = Page(report([Run.load(run.directory)], tmp_path / "page.html"))
+    page = Page(report([hostile_run(tmp_path / "run")], tmp_path / "page.html"))
     assert not page.all("script")
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     assert all(image["src"].startswith("data:") for image in page.all("img"))

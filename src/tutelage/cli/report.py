@@ -22,7 +22,7 @@ class Report:
     runs: Positional[tuple[Path, ...]]
     """Run directories, or directories that hold several."""
     out: Path | None = None
-    """The file to write: report.html in the run's directory, or here if there are several runs, if not said otherwise."""
+    """The file to write, by default report.html: in the run's directory, or here if there are several runs."""
     films: bool = True
     """Also play a few episodes and show them."""
     domain: str | None = None

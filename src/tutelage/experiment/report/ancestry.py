@@ -10,9 +10,9 @@ from tutelage.experiment.report.example import Entry, Snapshot
 def lineages(snapshots: Sequence[Snapshot], count: int, among: int) -> list[list[Entry]]:
     """Up to `count` chains that lead to the `among` highest scores of the last snapshot, the eldest first in each.
 
-    A parent may have left the buffer: all snapshots are asked for it, and a chain begins where none knows more. Families
-    come first, each with its highest score; then other branches of these, but no brothers and children of what is
-    shown, whose ancestors are nearly the same.
+    A parent may have left the buffer: all snapshots are asked for it, and a chain begins where none knows more.
+    Families come first, each with its highest score; then other branches of these, but no brothers and children of
+    what is shown, whose ancestors are nearly the same.
     """
     if not snapshots:
         return []

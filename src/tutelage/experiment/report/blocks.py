@@ -37,7 +37,6 @@ class Plot:
     label: str
     """What it shows, for those who do not see it."""
 
-
     @classmethod
     def of(cls, figure: Figure, label: str) -> Plot:
         """A figure of matplotlib's."""

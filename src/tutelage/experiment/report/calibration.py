@@ -30,9 +30,10 @@ def calibration(examples: Sequence[Example]) -> Section:
         head = ["iteration", "steps", "levels", "rank correlation"]
         blocks.append(Table(head, rows, f"{example.title}: the rank correlation in every snapshot", folded=True))
     about = (
-        "True regret is the optimal return less the student's. The curator does not see it: its score is an estimate, made "
-        "when a level was last played. A rank correlation of 1 would mean that it puts all levels into the right order. "
-        "Snapshots hold the highest scores and a sample of the others, so high scores are seen more often than their share."
+        "True regret is the optimal return less the student's. The curator does not see it: its score is an estimate, "
+        "made when a level was last played. A rank correlation of 1 would mean that it puts all levels into the right "
+        "order. Snapshots hold the highest scores and a sample of the others, so high scores are seen more often than "
+        "they occur."
     )
     return Section("calibration", "Scores and true regret", about, blocks)
 

@@ -9,10 +9,10 @@ import jax
 
 from tutelage.experiment.film import Episode, frames, watch
 from tutelage.experiment.report import pictures
-from tutelage.experiment.report.blocks import Block, Row, Section, Tile, number
+from tutelage.experiment.report.blocks import Block, Note, Row, Section, Tile, number
 from tutelage.experiment.report.example import Example
 from tutelage.experiment.run import POLICY
-from tutelage.types import Level, TestLevel
+from tutelage.types import InputError, Level, TestLevel
 
 FILMS = 12
 """In a page, about; each method has as many as the others, and at least two."""
@@ -25,12 +25,16 @@ def films(examples: Sequence[Example]) -> Section:
     """A few episodes of each method, on the same test levels."""
     blocks: list[Block] = []
     for example in examples:
-        tiles = list(_tiles(example, max(2, FILMS // len(examples))))
+        try:
+            tiles = list(_tiles(example, max(2, FILMS // len(examples))))
+        except InputError as error:  # a policy that does not fit is no reason to have no page
+            blocks += [*example.heading, Note(f"There are no films. {error}")]
+            continue
         if tiles:
             blocks += [*example.heading, Row("", "", tiles, wraps=True, large=True)]
     about = (
-        "The student as it is now, one episode on each level, as it went. Films of long episodes leave out moments, and "
-        "all begin anew when they have ended."
+        "The student as it is now, one episode on each level, whatever its outcome. Films of long episodes leave out "
+        "moments. After a second of rest they begin anew."
     )
     return Section("episodes", "Episodes", about, blocks)
 

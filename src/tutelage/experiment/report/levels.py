@@ -29,8 +29,8 @@ def now(examples: Sequence[Example]) -> Section:
             tiles = [example.tile(entry, _details(entry)) for entry in last["entries"][:NOW]]
             blocks += [*example.heading, Row(*_moment(last), tiles, wraps=True)]
     about = (
-        "The highest-scoring levels of the curator's buffer, or fresh proposals of a generator where there is no curator. "
-        "The return is the student's / the best possible, where an oracle knows that."
+        "The highest-scoring levels of the curator's buffer, or fresh proposals of a generator where there is no "
+        "curator. The return is the student's / the best possible, where an oracle knows that."
     )
     return Section("levels", "Levels now", about, blocks)
 

@@ -57,4 +57,5 @@ def _metric(runs: Sequence[Run]) -> str | None:
 def _last(run: Run, metric: str) -> str:
     """The mean over the test levels of the last evaluation."""
     rows = run.evaluations()
-    return number(float(np.mean([row[metric] for row in rows if row["iteration"] == rows[-1]["iteration"]]))) if rows else "–"
+    last = [row[metric] for row in rows if row["iteration"] == rows[-1]["iteration"]]
+    return number(float(np.mean(last))) if last else "–"

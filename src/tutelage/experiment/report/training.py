@@ -32,8 +32,8 @@ def training(runs: Sequence[Run], domain: Domain) -> Section:
         groups.setdefault(_group(name), []).append(name)
     blocks = _plots(runs, ((titles.get(key, f"The {key}"), names) for key, names in groups.items()))
     about = (
-        "Means over the runs of a method, with their standard error as a band. New levels are proposed by the generator, "
-        "replayed ones chosen by the curator, and edited ones are children of those."
+        "Means over the runs of a method, with their standard error as a band. New levels are proposed by the "
+        "generator, replayed ones chosen by the curator, and edited ones are children of those."
     )
     return Section("training", "While training", about, blocks)
 
@@ -81,7 +81,7 @@ def _group(name: str) -> str:
 
 def _plots(runs: Sequence[Run], groups: Iterable[tuple[str, Sequence[str]]]) -> list[Block]:
     return [
-        Plot.of(plots.training_curves(runs, names, title=title), f"{title}: {', '.join(names)} against environment steps")
+        Plot.of(plots.training_curves(runs, names, title=title), f"{title}: {', '.join(names)} against steps")
         for title, names in groups
         if names
     ]
