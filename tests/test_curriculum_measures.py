@@ -73,7 +73,7 @@ def measure(domain, queues, reward=REWARD, action=ACTION, devices=None):
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_measures_of_levels_by_hand(devices):
-    domain = domain_of(solved_above=0.0, optimal_return=lambda level: level / 10)
+    domain = domain_of(solved_above=0.0, optimal_return=lambda env, level: level / 10)
     found = measure(domain, [[[8.0], [20.0]]], devices=devices)
     assert found == pytest.approx(
         {
@@ -123,7 +123,7 @@ def test_real_actions_have_no_complexity():
 
 def test_of_a_queue_the_first_level_goes_with_the_first_episode():
     # worker 0 earned 1 on the level 8 and then 0 on the level 5, which is not described
-    domain = domain_of(solved_above=0.0, optimal_return=lambda level: level / 10)
+    domain = domain_of(solved_above=0.0, optimal_return=lambda env, level: level / 10)
     found = measure(domain, [[[8.0, 5.0], [20.0, 6.0]]])
     assert found["size"] == 14
     assert (found["return"], found["solved"]) == (0.25, 0.25)
@@ -146,7 +146,7 @@ def test_each_student_fares_on_its_own_levels():
 
 @pytest.mark.parametrize("name", ["return", "action_complexity", "true_regret"])
 def test_names_that_would_hide_each_other_are_refused(name):
-    domain = domain_of(design=Numbers(name), optimal_return=lambda level: level)
+    domain = domain_of(design=Numbers(name), optimal_return=lambda env, level: level)
     with pytest.raises(InputError, match=f"Rename \\['{name}'\\]"):
         measure(domain, [[[8.0], [20.0]]])
 

@@ -187,9 +187,9 @@ class Domain:
     suites: Mapping[str, tuple[TestLevel, ...]]
     """Zero-shot benchmarks by name."""
     optimal_return: Callable[[Any, Level], jax.Array] | None = None
-    """An oracle: the best return that any policy could get in an env on a level, where that is known. The env is the
+    """An oracle (env, level) → f32[]: the best return that any policy could get, where that is known. The env is the
     domain's own or a test level's, which may have another limit of time."""
     solved_above: float | None = None
     """An episode counts as solved if its return is greater than this; None where nothing is ever solved."""
-    frame: Callable[[Env, Scene, State], jax.Array] | None = None
-    """u8[H, W, 3]: a moment of an episode for people; the level's picture serves where there is none."""
+    frame: Callable[[Any, Scene, State], jax.Array] | None = None
+    """(env, scene, state) → u8[H, W, 3]: a moment of an episode for people; without it, films show the level only."""

@@ -15,8 +15,10 @@ from tyro.conf import OmitArgPrefixes, subcommand
 
 from tutelage.cli.bench import Bench
 from tutelage.cli.compare import Compare
+from tutelage.cli.eval import Eval
 from tutelage.cli.game import Game
 from tutelage.cli.levels import Levels
+from tutelage.cli.play import Play
 from tutelage.cli.report import Report
 from tutelage.cli.train import Resume, Train, default_config
 from tutelage.curriculum.curriculum import NotFiniteError
@@ -40,6 +42,8 @@ def _verbs(arguments: Sequence[str]) -> Any:
     return (
         Annotated[trainer, subcommand("train", default=trainer(config))]
         | Annotated[Resume, subcommand("resume")]
+        | Annotated[Eval, subcommand("eval")]
+        | Annotated[Play, subcommand("play")]
         | Annotated[Compare, subcommand("compare")]
         | Annotated[Report, subcommand("report")]
         | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]

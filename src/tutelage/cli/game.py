@@ -12,6 +12,7 @@ import numpy as np
 from tyro.conf import CascadeSubcommandArgs, Positional, configure, subcommand
 
 from tutelage import games
+from tutelage.experiment.tables import aligned
 from tutelage.games.dual import check_p
 from tutelage.games.matrix import Matrix, Strategy
 from tutelage.types import InputError
@@ -209,7 +210,5 @@ def _mixture(symbol: str, strategy: Strategy, terms: int = 6) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table, its first column to the left and the others to the right."""
-    lines = [header, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(["", first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]) for first, *rest in lines]
+    """Indented lines of a table."""
+    return [f"  {line}" for line in aligned([header, *rows])]

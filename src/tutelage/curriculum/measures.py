@@ -74,9 +74,8 @@ def of_levels(domain: Domain, queues: Level, rollout: Rollout, episodes: Episode
         codes, share = _mean(complexity(rollout.action, rollout.first, rollout.reward, rollout.done))
         fared |= _quotients({"action_complexity": codes}, share)
     if domain.optimal_return is not None:
-        fared["true_regret"] = _mean(
-            jax.vmap(jax.vmap(partial(domain.optimal_return, domain.env)))(levels) - on_level.mean_return
-        )
+        optimal_return = partial(domain.optimal_return, domain.env)
+        fared["true_regret"] = _mean(jax.vmap(jax.vmap(optimal_return))(levels) - on_level.mean_return)
 
     if clash := described.keys() & fared.keys():
         raise InputError(f"Rename {sorted(clash)} in design.describe: students' own metrics have these names.")

@@ -6,7 +6,7 @@ about half as many updates. The paper shows both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from tutelage.experiment.statistics import (
     summarise,
     welch,
 )
+from tutelage.experiment.tables import aligned
 from tutelage.types import InputError
 
 ALL = "all levels"
@@ -131,11 +132,11 @@ class Comparison:
         for column in columns:
             width = 2 + max(map(len, column))
             if len(block) > 1 and used + width > WIDTH - max(map(len, head)):
-                yield _aligned(zip(*block, strict=True))
+                yield aligned(zip(*block, strict=True))
                 used, block = 0, [head]
             used += width
             block.append(column)
-        yield _aligned(zip(*block, strict=True))
+        yield aligned(zip(*block, strict=True))
 
     def _overall_table(self) -> list[str]:
         digits = self._digits()
@@ -151,7 +152,7 @@ class Comparison:
                     _interval(s.iqm, s.iqm_low, s.iqm_high, digits),
                 ]
             )
-        return _aligned(rows)
+        return aligned(rows)
 
     def _test_table(self) -> list[str]:
         digits = self._digits()
@@ -169,7 +170,7 @@ class Comparison:
                         _interval(*test.improvement, 2),
                     ]
                 )
-        return _aligned(rows)
+        return aligned(rows)
 
     def _digits(self) -> int:
         """Decimals that suit the numbers: two for rates, none for returns in the hundreds."""
@@ -267,10 +268,3 @@ def _probability(p: float) -> str:
 
 def _interval(value: float, low: float, high: float, digits: int) -> str:
     return f"{_text(value, digits)} [{_text(low, digits)}, {_text(high, digits)}]"
-
-
-def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table, its first column to the left and the others to the right."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]) for first, *rest in rows]

@@ -73,6 +73,13 @@ class Score:
         return None if self.lengths is None else float(np.mean(self.lengths))
 
 
+def episode_keys(key: Key, name: str, number: jax.Array | int) -> tuple[Key, Key]:
+    """Of one episode of an evaluation: to draw the level, and to play it."""
+    named = jax.random.fold_in(key, zlib.crc32(name.encode()))
+    draw_key, play_key = jax.random.split(jax.random.fold_in(named, number))
+    return draw_key, play_key
+
+
 class Draws:
     """The levels on which an evaluation takes place: N draws of each of a few test levels of a kind."""
 
@@ -96,15 +103,14 @@ class Draws:
         return self._draw(key)
 
     def _drawn(self, key: Key) -> tuple[Level, Key]:
-        keys = jnp.stack([jax.random.fold_in(key, zlib.crc32(level.name.encode())) for level in self.levels])
-        each = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (None, 0))(keys, jnp.arange(self.episodes))
-        draw_keys, play_keys = jnp.moveaxis(jax.vmap(jax.vmap(jax.random.split))(each), 2, 0)  # [N, L] each
+        numbers = jnp.arange(self.episodes)
+        keys = [jax.vmap(partial(episode_keys, key, level.name))(numbers) for level in self.levels]
+        # [N, L]: devices take contiguous shares, and so each takes of every level
+        play_keys = jnp.stack([play for _, play in keys], 1).reshape(-1)
         if self.alike:
-            return self.levels[0].draw(draw_keys[0, 0]), play_keys.reshape(-1)
-        drawn = [jax.vmap(level.draw)(draw_keys[:, i]) for i, level in enumerate(self.levels)]
-        # [N, L, ...]: devices take contiguous shares, and so each takes of every level
-        levels = jax.tree.map(lambda *xs: jnp.stack(xs, 1).reshape(-1, *xs[0].shape[1:]), *drawn)
-        return levels, play_keys.reshape(-1)
+            return self.levels[0].draw(keys[0][0][0]), play_keys
+        drawn = [jax.vmap(level.draw)(draw) for level, (draw, _) in zip(self.levels, keys, strict=True)]
+        return jax.tree.map(lambda *xs: jnp.stack(xs, 1).reshape(-1, *xs[0].shape[1:]), *drawn), play_keys
 
     def by_level(self, values: np.ndarray) -> np.ndarray:
         """[L, N]: what was found, [N · L], for each level."""

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from tutelage.experiment import checkpoints
 from tutelage.learning.network import Network, Packed, Params
-from tutelage.types import Action, Key, Obs
+from tutelage.types import Action, Domain, Key, Obs
 
 
 class Policy:
@@ -28,7 +28,7 @@ class Policy:
     def __init__(self, network: Network, params: Params) -> None:
         """A network and what it learned."""
         self.network, self.params = network, params
-        self._weights = jax.jit(network.pack)(params)
+        self.weights = jax.jit(network.pack)(params)
         self._act = jax.jit(partial(act, network), static_argnames="greedy")
         self._nothing = jax.random.key(0)
 
@@ -38,7 +38,7 @@ class Policy:
 
     def act(self, obs: Obs, memory: Any, key: Key | None = None) -> tuple[Action, Any]:
         """Draw an action; without a key, take the likeliest. Also returns what to remember."""
-        return self._act(self._weights, memory, obs, self._nothing if key is None else key, greedy=key is None)
+        return self._act(self.weights, memory, obs, self._nothing if key is None else key, greedy=key is None)
 
 
 def act(
@@ -48,6 +48,12 @@ def act(
     memory, head = network.apply(weights, memory, jax.tree.map(lambda x: x[None, None], obs), jnp.zeros((1, 1), bool))
     policy = jax.tree.map(lambda x: x[0, 0], head.policy)
     return policy.mode() if greedy else policy.sample(key), memory
+
+
+def fresh_params(domain: Domain, network: Network, key: Key) -> Params:
+    """Parameters that have learned nothing yet."""
+    _, obs = domain.env.reset(key, domain.env.load(domain.design.sample(key)))
+    return network.init(key, jax.tree.map(lambda x: x[None, None], obs))
 
 
 def save_policy(path: str | Path, params: Params, about: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ import numpy as np
 
 from tutelage.experiment.config import Config, Setup
 from tutelage.experiment.files import read_csv, write_atomically
-from tutelage.experiment.policy import Policy, load_policy
+from tutelage.experiment.policy import Policy, fresh_params, load_policy
 from tutelage.experiment.setups import known_setup
 from tutelage.learning.network import Network, Params
 from tutelage.types import Domain, InputError, Json
@@ -142,12 +142,7 @@ def read_config(content: Json, setup: type[Setup] | None = None) -> Config[Any]:
 
 def student_shapes(domain: Domain, network: Network) -> Params:
     """The shapes of a student's parameters."""
-
-    def init(key: jax.Array) -> Params:
-        _, obs = domain.env.reset(key, domain.env.load(domain.design.sample(key)))
-        return network.init(key, jax.tree.map(lambda x: x[None, None], obs))
-
-    return jax.eval_shape(init, jax.random.key(0))
+    return jax.eval_shape(partial(fresh_params, domain, network), jax.random.key(0))
 
 
 def _evaluation(row: dict[str, str]) -> dict[str, Any]:

@@ -122,8 +122,9 @@ def play_out(
         noted = jax.tree.map(lambda x, own: x.at[crew.number].set(own, mode="drop"), so_far.outcome, crew.outcome)
         return so_far._replace(workers=crew, outcome=noted)
 
+    # everybody begins with a refill, so these only have to have the right shapes (`jnp.zeros` could not make keys)
     scenes, (state, obs) = jax.tree.map(
-        lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(begin, jnp.zeros(workers, jnp.int32))
+        lambda x: lax.full(x.shape, 0, x.dtype), jax.eval_shape(begin, jnp.zeros(workers, jnp.int32))
     )
     idle = jnp.zeros(workers, bool)
     crew = _Workers(jnp.full(workers, count), network.carry(workers), state, obs, idle, _nothing(workers))

@@ -6,6 +6,7 @@ from typing import Literal
 
 from tutelage.domains.maze.design import MazeDesign
 from tutelage.domains.maze.env import MazeEnv
+from tutelage.domains.maze.image import frame
 from tutelage.domains.maze.level import Level
 from tutelage.domains.maze.oracle import optimal_return
 from tutelage.domains.maze.suite import paper_suite, suite
@@ -32,4 +33,5 @@ def domain(
         suites={"paper": paper_suite(env), "maze": suite(env)},
         optimal_return=optimal_return,
         solved_above=0.0,
+        frame=frame,
     )

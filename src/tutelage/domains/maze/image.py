@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.domains.maze.env import State
-from tutelage.domains.maze.level import Level, at
+from tutelage.domains.maze.env import MazeEnv, Scene, State
+from tutelage.domains.maze.level import HEADINGS, Level, at
 
-FLOOR, LINE, WALL, GOAL, AGENT = (
+FLOOR, LINE, WALL, GOAL, AGENT, LIGHT = (
     np.array(colour, np.uint8)
     for colour in (
         (247, 246, 242),
@@ -20,6 +20,7 @@ FLOOR, LINE, WALL, GOAL, AGENT = (
         (58, 63, 75),
         (63, 160, 92),
         (214, 72, 56),
+        (255, 208, 60),
     )
 )
 
@@ -37,6 +38,27 @@ def draw(level: Level, pixels: int = 16) -> jax.Array:
 def draw_state(level: Level, state: State, pixels: int = 16) -> jax.Array:
     """u8[H·pixels, W·pixels, 3]: the level with the agent where it is now."""
     return draw(level._replace(agent=state.agent, direction=state.direction), pixels)
+
+
+def frame(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
+    """u8[H·pixels, W·pixels, 3]: a moment of an episode; what the agent sees is lit."""
+    height = scene.level.walls.shape[0]
+    pixels = max(3, 315 // height)
+    lit = _seen(env, scene, state).repeat(pixels, 0).repeat(pixels, 1)[..., None]
+    picture = draw_state(scene.level, state, pixels)
+    return jnp.where(lit, (0.75 * picture + 0.25 * LIGHT).astype(jnp.uint8), picture)
+
+
+def _seen(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
+    """bool[H, W]: the cells in the agent's view, but for those that walls hide."""
+    view = env.view
+    forward, right = (jnp.asarray(HEADINGS)[(state.direction + turn) % 4] for turn in (0, 1))
+    away = jnp.stack(jnp.indices(scene.level.walls.shape), -1) - state.agent
+    row = view - 1 - (away * forward).sum(-1)
+    column = view // 2 + (away * right).sum(-1)
+    inside = (row >= 0) & (row < view) & (column >= 0) & (column < view)
+    shown = env.observe(scene, state).image[..., 0] > 0  # MiniGrid's code of what is not seen is 0
+    return inside & shown[jnp.clip(column, 0, view - 1), jnp.clip(row, 0, view - 1)]
 
 
 @functools.cache

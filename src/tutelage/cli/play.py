@@ -1,0 +1,87 @@
+"""`tutelage play`: watch a trained agent for one episode."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+from tyro.conf import Positional
+
+from tutelage.domains.pictures import gif
+from tutelage.experiment.compilation import keep_programs
+from tutelage.experiment.film import frames, watch
+from tutelage.experiment.run import Run
+from tutelage.experiment.setups import setup_named
+from tutelage.types import Domain, InputError, Key
+
+
+@dataclass(frozen=True)
+class Play:
+    """Let a trained agent play one episode, and make a film of it."""
+
+    directory: Positional[Path]
+    """The run."""
+    level: str = "random"
+    """A test level by its name, a .json file that holds a level, or random: one as in training."""
+    gif: Path | None = None
+    """Where to write the film: LEVEL.gif in the run's directory, if not said otherwise."""
+    greedy: bool = False
+    """Take the likeliest action instead of drawing one."""
+    seed: int = 0
+    """All that is random follows from this number."""
+    episode: int = 0
+    """Of a test level: which episode of `tutelage eval` with the same seed to show."""
+    max_frames: int = 200
+    """Pictures in the film; a longer episode is shown at intervals."""
+    domain: str | None = None
+    """The setup class of an environment of your own, as module:Class."""
+
+    def run(self) -> None:
+        """Play, print how it went, and write the film."""
+        keep_programs()
+        run = Run.load(self.directory, setup_named(self.domain) if self.domain else None)
+        if self.episode < 0:
+            raise InputError(f"Episodes are counted from 0 upwards, not {self.episode}.")
+        key = jax.random.key(self.seed)
+        name, where = find_level(run.domain, self.level, jax.random.fold_in(key, 0))
+        episode = watch(run.domain, where, run.policy, key, number=self.episode, greedy=self.greedy)
+        out = self.gif or self.directory / f"{name}.gif"
+        pictures = frames(run.domain, episode, self.max_frames)
+        try:
+            gif(out, pictures)
+        except OSError as error:
+            raise InputError(f"{out} cannot be written ({error}): give --gif a file you may write.") from None
+        verdict = {None: "", True: "solved, ", False: "not solved, "}[episode.solved]
+        print(f"{name}: {verdict}return {episode.total:.3f} in {episode.length} steps. The film is {out}.")
+
+
+def find_level(domain: Domain, name: str, key: Key) -> tuple[str, Any]:
+    """What to call a level, and the level: a test level of any suite, one in a file, or a random one."""
+    if name == "random":
+        return name, jax.jit(domain.design.sample)(key)
+    if name.endswith(".json"):
+        return Path(name).stem, _read(domain, Path(name))
+    entries = {entry.name: entry for suite in domain.suites.values() for entry in suite}
+    if name not in entries:
+        choices = ", ".join(entries) or "none"
+        raise InputError(
+            f"{domain.name} has no test level {name!r}; it has: {choices}. A .json file or random will do, too."
+        )
+    return name, entries[name]
+
+
+def _read(domain: Domain, path: Path) -> Any:
+    try:
+        level = domain.design.from_json(json.loads(path.read_text()))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}.") from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise InputError(f"{path} holds no level: {error}") from None
+        raise InputError(f"{path} is not JSON: {error}.") from None
+    if not bool(domain.design.valid(level)):
+        raise InputError(f"{path} holds something that is no level of {domain.name}: it breaks the domain's rules.")
+    return level
