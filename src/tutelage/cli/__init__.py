@@ -19,6 +19,7 @@ from tutelage.cli.eval import Eval
 from tutelage.cli.game import Game
 from tutelage.cli.levels import Levels
 from tutelage.cli.play import Play
+from tutelage.cli.report import Report
 from tutelage.cli.train import Resume, Train, default_config
 from tutelage.curriculum.curriculum import NotFiniteError
 from tutelage.types import InputError
@@ -44,6 +45,7 @@ def _verbs(arguments: Sequence[str]) -> Any:
         | Annotated[Eval, subcommand("eval")]
         | Annotated[Play, subcommand("play")]
         | Annotated[Compare, subcommand("compare")]
+        | Annotated[Report, subcommand("report")]
         | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
         | Annotated[Bench, subcommand("bench"), OmitArgPrefixes]
         | Annotated[Game, subcommand("game"), OmitArgPrefixes]

@@ -13,7 +13,7 @@ from tutelage.experiment import plots
 from tutelage.experiment.compare import Comparison, compare
 from tutelage.experiment.files import csv_text, write_atomically
 from tutelage.experiment.history import Clock, Metric
-from tutelage.experiment.run import CONFIG, Run
+from tutelage.experiment.run import Run, find_runs
 from tutelage.experiment.setups import setup_named
 from tutelage.types import InputError
 
@@ -45,7 +45,7 @@ class Compare:
     def run(self) -> None:
         """Print the tables and write the files."""
         setup = setup_named(self.domain) if self.domain else None
-        runs = [Run.load(directory, setup) for path in self.runs for directory in _run_directories(path)]
+        runs = find_runs(self.runs, setup)
         comparisons = list(self._comparisons(runs))
         print("\n\n\n".join(comparison.table() for comparison in comparisons), flush=True)
         try:
@@ -93,15 +93,3 @@ class Compare:
         yield "iqm", plots.iqm_intervals(*comparisons)
         if len(comparisons[0].scores) > 1:
             yield "improvement", plots.improvements(*comparisons)
-
-
-def _run_directories(path: Path) -> list[Path]:
-    """The directory itself if it is a run, or else all runs in it."""
-    if (path / CONFIG).exists() or not path.is_dir():
-        return [path]
-    inside = sorted(file.parent for file in path.glob(f"*/{CONFIG}"))
-    if not inside:
-        raise InputError(
-            f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories."
-        )
-    return inside
