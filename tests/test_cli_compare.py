@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from made_up_runs import write_run
+from made_up_runs import write_evaluations, write_run
 
 from tutelage.cli import main
 from tutelage.experiment.compare import ALL
@@ -55,6 +55,16 @@ def test_options(study: Path, capsys):
     files = {file.name for file in (study / "out").iterdir()}
     assert files.isdisjoint({"tests.csv", "improvement.svg"})  # there is only one method
     assert "training-steps.svg" not in files  # nor any such metric
+
+
+def test_runs_that_meet_after_equal_steps_only(tmp_path: Path, capsys):
+    write_evaluations(tmp_path / "dr", "dr", 0, {(100, 20): (0.1, 0.2)})
+    write_evaluations(tmp_path / "perp", "plr-perp", 0, {(100, 10): (0.3, 0.4)})
+    main(["compare", str(tmp_path / "dr"), str(tmp_path / "perp"), "--out", str(tmp_path / "out")])
+    printed = capsys.readouterr().out
+    assert "dr was first evaluated after 20 updates, but" in printed
+    assert "solved after 100 environment steps" in printed
+    assert {row["at"] for row in rows(tmp_path / "out" / "compare.csv")} == {"steps"}
 
 
 def refusal(arguments: list[str], capsys) -> str:

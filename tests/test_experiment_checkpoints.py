@@ -68,9 +68,9 @@ def test_arrays_of_another_shape_are_refused_by_name(tmp_path, tree):
     other = tree._replace(flags=np.zeros(9, bool))
     with pytest.raises(InputError, match=r"flags in .* is bool\[7\], but bool\[9\] is needed"):
         checkpoints.fit(arrays, other, path)
-    with pytest.raises(InputError, match="lacks weights.c"):
+    with pytest.raises(InputError, match=r"lacks weights\.c"):
         checkpoints.fit(arrays, tree._replace(weights=tree.weights | {"c": np.zeros(2)}), path)
-    with pytest.raises(InputError, match="holds weights.b, which nothing here asks for"):
+    with pytest.raises(InputError, match=r"holds weights\.b, which nothing here asks for"):
         checkpoints.fit(arrays, tree._replace(weights={"a": tree.weights["a"]}), path)
 
 

@@ -205,7 +205,7 @@ def test_runs_without_evaluations_are_refused(tmp_path: Path):
 
 def test_runs_that_never_meet_are_refused(tmp_path: Path):
     runs = [write_run(tmp_path / "a", iterations=4, every=2), write_run(tmp_path / "b", "plr")]
-    with pytest.raises(InputError, match=r"b was first evaluated after 5,000 steps, .*never got beyond 4,000"):
+    with pytest.raises(InputError, match=r"b was first evaluated after 5,000 steps, but .*a last after 4,000"):
         compare(runs)
 
 

@@ -90,5 +90,7 @@ def test_a_second_writer_is_refused_until_the_first_has_ended_however_it_ends(tm
         pass
     first.kill()
     first.join()
+    (tmp_path / "levels").mkdir()
+    (tmp_path / "levels" / ".1.json.77.unfinished").write_text("{")  # by the one who was killed
     with sole_writer(tmp_path):
-        pass
+        assert not list(tmp_path.rglob(".*"))

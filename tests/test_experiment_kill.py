@@ -12,18 +12,9 @@ import pytest
 KILLS = 20
 
 OPTIONS = [
-    *(
-        "plr-perp",
-        "--preset",
-        "tiny",
-        "--steps",
-        str(240 * 8 * 32),
-        "--checkpoint-every",
-        "3",
-        "--snapshot-every",
-        "20",
-    ),
-    *("--test-levels", "PerfectMaze11", "--evaluate-every", "30", "--episodes", "1", "--snapshot-levels", "8"),
+    *("plr-perp", "--preset", "tiny", "--steps", str(240 * 8 * 32), "--checkpoint-every", "3"),
+    *("--snapshot-every", "20", "--snapshot-levels", "8"),
+    *("--test-levels", "PerfectMaze11", "--evaluate-every", "30", "--episodes", "1"),
 ]
 
 
@@ -66,6 +57,6 @@ def test_a_training_killed_twenty_times_equals_one_that_was_not(tmp_path, enviro
         return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
     one, other = content(whole), content(killed)
-    assert not [name for name in other if "/." in name or name.startswith(".")] or one.keys() <= other.keys()
+    assert not [name for name in other if name.rpartition("/")[2].startswith(".")]
     for name, data in one.items():
         assert other[name] == data, name

@@ -135,11 +135,10 @@ def test_long_names_of_settings_fit(tmp_path: Path):
     runs = [write_run(tmp_path / str(i), "plr", config=config) for i, config in enumerate(configs)]
     comparison = compare(runs)
     for figure in (plots.levels_over_time(runs), plots.iqm_intervals(comparison), plots.improvements(comparison)):
-        drawn = figure.get_tightbbox()  # inches
-        assert drawn.x0 >= 0
-        assert drawn.y0 >= 0
-        assert drawn.x1 <= figure.get_figwidth()
-        assert drawn.y1 <= figure.get_figheight()
+        with Image.open(io.BytesIO(plots.png(figure))) as image:
+            pixels = np.asarray(image.convert("L"))
+        assert (pixels[[0, -1]] == 255).all()  # nothing is cut off at an edge
+        assert (pixels[:, [0, -1]] == 255).all()
 
 
 def test_the_rank_correlation_is_told():
@@ -157,5 +156,7 @@ def test_what_cannot_be_drawn_is_refused(runs: list[Run]):
         plots.score_against_regret([{"score": None, "return": 0.5, "optimal_return": 1}])
     with pytest.raises(InputError, match="No run has measured 'joy'; they have: entropy, iteration, new/return"):
         plots.training_curves(runs, ["joy"])
+    with pytest.raises(InputError, match="name at least one metric"):
+        plots.training_curves(runs, [])
     with pytest.raises(InputError, match="only one method"):
         plots.improvements(compare(runs[:3]))

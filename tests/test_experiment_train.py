@@ -213,7 +213,7 @@ def test_a_second_writer_is_refused(copy, programs):
 
 
 def test_what_is_no_run_is_said_to_be_none(tmp_path):
-    with pytest.raises(InputError, match="is no run: it has no config.json"):
+    with pytest.raises(InputError, match=r"is no run: it has no config\.json"):
         Run.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="is not JSON"):

@@ -1,6 +1,7 @@
 """Levels: drawn, edited, mutated, described; and the benchmarks."""
 
 import json
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -103,8 +104,8 @@ def test_describe_a_convex_track():
     metrics = jax.jit(DESIGN.describe)(track.from_points([(-80, -80), (80, -80), (80, 80), (-80, 80)]))
     assert float(metrics["convexity"]) > 0.85
     assert float(metrics["overlap"]) == 0
-    assert 640 < float(metrics["length"]) < 740
-    assert float(metrics["mean_curvature"]) * float(metrics["length"]) == pytest.approx(2 * np.pi, rel=0.1)
+    assert 640 < float(metrics["track_length"]) < 740
+    assert float(metrics["mean_curvature"]) * float(metrics["track_length"]) == pytest.approx(2 * np.pi, rel=0.1)
     assert float(metrics["max_curvature"]) > float(metrics["mean_curvature"])
 
 
@@ -139,7 +140,7 @@ def test_the_domain():
     racing = domain(View(crop=True, stack=2))
     assert {name: len(levels) for name, levels in racing.suites.items()} == {
         "f1": 20,
-        "bezier": 1,
+        "bezier": 10,
         "original": 1,
     }
     for levels in racing.suites.values():
@@ -150,6 +151,34 @@ def test_the_domain():
     monaco = next(level for level in racing.suites["f1"] if level.name == "Monaco")
     assert monaco.env.frames == 1500
     assert monaco.draw(KEY).points.shape == (5000, 2)
+
+
+def test_held_out_tracks_are_fixed_and_different():
+    levels = domain().suites["bezier"]
+    assert [level.name for level in levels] == [f"Bezier{i}" for i in range(1, 11)]
+    first, again, other = (
+        np.asarray(level.draw(jax.random.key(i)).points) for i, level in enumerate((levels[0], levels[0], levels[1]))
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1
+    assert len({level.env for level in levels}) == 1, "one environment: a program compiled for one serves all"
+
+
+def test_tracks_near_a_circle_turn_less():
+    @partial(jax.jit, static_argnums=0)
+    def look(design):
+        levels = jax.vmap(design.sample)(jax.random.split(KEY, 16))
+        return jax.vmap(design.valid)(levels), jax.vmap(design.describe)(levels)
+
+    (valid, wild), (valid_too, gentle), (_, circle) = (look(RacingDesign(bumps=bumps)) for bumps in (None, 20.0, 0.0))
+    assert valid.all()
+    assert valid_too.all()
+    for measure in ("mean_curvature", "max_curvature"):
+        assert gentle[measure].mean() < 0.75 * wild[measure].mean()
+        assert circle[measure].mean() < gentle[measure].mean()
+    np.testing.assert_allclose(circle["track_length"] * circle["mean_curvature"], 2 * np.pi, rtol=0.05)
+    with pytest.raises(InputError, match="0 to 42 m"):
+        RacingDesign(bumps=100.0)
 
 
 def test_a_road_of_ones_own():

@@ -193,6 +193,17 @@ def test_views(crop, grey):
     np.testing.assert_allclose(seen, expected, atol=0.51)
 
 
+def test_a_view_shrinks_by_averaging():
+    frame = jax.random.randint(KEY, (96, 96, 3), 0, 256).astype(jnp.uint8)
+    view = View(crop=True, shrink=3)
+    seen = view.select(frame)
+    assert seen.shape == view.shape == (28, 28, 3)
+    expected = np.asarray(frame, np.float64)[:84, 6:90].reshape(28, 3, 28, 3, 3).mean((1, 3))
+    np.testing.assert_allclose(seen, expected, atol=0.51)
+    with pytest.raises(InputError, match="choose a divisor"):
+        View(shrink=5)
+
+
 @pytest.mark.slow
 def test_stacked_frames_move_up():
     env = RacingEnv(canvas=COARSE, view=View(grey=True, stack=3))

@@ -13,7 +13,7 @@ from tutelage.experiment import plots
 from tutelage.experiment.compare import Comparison, compare
 from tutelage.experiment.files import csv_text, write_atomically
 from tutelage.experiment.history import Clock, Metric
-from tutelage.experiment.run import CONFIG, Run
+from tutelage.experiment.run import Run, find_runs
 from tutelage.experiment.setups import setup_named
 from tutelage.types import InputError
 
@@ -45,8 +45,8 @@ class Compare:
     def run(self) -> None:
         """Print the tables and write the files."""
         setup = setup_named(self.domain) if self.domain else None
-        runs = [Run.load(directory, setup) for path in self.runs for directory in _run_directories(path)]
-        comparisons = [compare(runs, at, self.suite, self.metric, whole_runs=self.whole_runs) for at in CLOCKS]
+        runs = find_runs(self.runs, setup)
+        comparisons = list(self._comparisons(runs))
         print("\n\n\n".join(comparison.table() for comparison in comparisons), flush=True)
         try:
             for name, content in self._files(runs, comparisons):
@@ -56,6 +56,19 @@ class Compare:
                 f"{self.out} cannot be written to ({error}): give --out a directory you may write to."
             ) from None
         print(f"\nTables and figures are in {self.out}.")
+
+    def _comparisons(self, runs: Sequence[Run]) -> Iterator[Comparison]:
+        """By both clocks, or by one if it is only there that runs meet: PLR⊥ may end before DR's first evaluation."""
+        reasons = []
+        for at in CLOCKS:
+            try:
+                yield compare(runs, at, self.suite, self.metric, whole_runs=self.whole_runs)
+            except InputError as error:
+                reasons.append(error)
+        if len(reasons) == len(CLOCKS):
+            raise reasons[0]
+        for reason in reasons:
+            print(f"Not compared by both steps and updates: {reason}\n")
 
     def _files(self, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str | bytes]]:
         tables = {
@@ -80,15 +93,3 @@ class Compare:
         yield "iqm", plots.iqm_intervals(*comparisons)
         if len(comparisons[0].scores) > 1:
             yield "improvement", plots.improvements(*comparisons)
-
-
-def _run_directories(path: Path) -> list[Path]:
-    """The directory itself if it is a run, or else all runs in it."""
-    if (path / CONFIG).exists() or not path.is_dir():
-        return [path]
-    inside = sorted(file.parent for file in path.glob(f"*/{CONFIG}"))
-    if not inside:
-        raise InputError(
-            f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories."
-        )
-    return inside

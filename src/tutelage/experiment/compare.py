@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any
+from itertools import chain, combinations
+from typing import Any, Literal
 
 import numpy as np
 
-from tutelage.experiment.history import Clock, History, Metric, read_study
+from tutelage.experiment.history import UNITS, Clock, History, Metric, read_study
 from tutelage.experiment.run import Run
 from tutelage.experiment.statistics import (
     Estimate,
@@ -109,8 +109,7 @@ class Comparison:
         """What is compared, and when."""
         times = [time for each in self.reached.values() for time in each]
         when = f"{min(times):,}" if min(times) == max(times) else f"{min(times):,} to {max(times):,}"
-        unit = {"steps": "environment steps", "updates": "gradient updates"}[self.at]
-        return f"{self.domain}, suite {self.suite}: {self.metric} after {when} {unit}"
+        return f"{self.domain}, suite {self.suite}: {self.metric} after {when} {UNITS[self.at]}"
 
     def _place(self) -> dict[str, Any]:
         return {
@@ -163,7 +162,7 @@ class Comparison:
                 rows.append(
                     [
                         f"{test.first} − {test.second}",
-                        f"{test.welch.difference:+.{digits}f}",
+                        _text(test.welch.difference, digits, "+"),
                         _text(test.welch.t, 2),
                         _text(test.welch.degrees, 1),
                         _probability(test.welch.p),
@@ -199,10 +198,10 @@ def compare(
         seed: of their resamples.
     """
     study = read_study(runs, suite, metric)
-    limit = min(int(history.clock(at).max()) for group in study.histories.values() for history in group)
+    shortest = min(chain(*study.histories.values()), key=lambda history: history.clock(at)[-1])
     scores, reached = {}, {}
     for label, group in study.histories.items():
-        last = [(history, _last_until(history, at, limit)) for history in group]
+        last = [(history, _last_until(history, shortest, at)) for history in group]
         scores[label] = np.stack([history.scores[i] for history, i in last])
         reached[label] = tuple(int(history.clock(at)[i]) for history, i in last)
 
@@ -237,7 +236,7 @@ def compare(
         study.suite,
         study.metric,
         at,
-        limit,
+        int(shortest.clock(at)[-1]),
         reached,
         study.levels,
         scores,
@@ -246,19 +245,21 @@ def compare(
     )
 
 
-def _last_until(history: History, at: Clock, limit: int) -> int:
-    """Which evaluation is the last that was made no later than `limit`."""
+def _last_until(history: History, shortest: History, at: Clock) -> int:
+    """Which evaluation is the last that was made no later than the last of the shortest run."""
+    limit = shortest.clock(at)[-1]
     until = np.flatnonzero(history.clock(at) <= limit)
     if until.size == 0:
         raise InputError(
-            f"{history.directory} was first evaluated after {history.clock(at)[0]:,} {at}, and another run never "
-            f"got beyond {limit:,}: leave that one out, or train it for longer."
+            f"{history.directory} was first evaluated after {history.clock(at)[0]:,} {at}, but {shortest.directory} "
+            f"last after {limit:,}: train that one for longer, or evaluate both more often."
         )
     return int(until[-1])
 
 
-def _text(x: float, digits: int) -> str:
-    return "–" if np.isnan(x) else f"{x:.{digits}f}"
+def _text(x: float, digits: int, sign: Literal["+", "-"] = "-") -> str:
+    """A number with so many decimals, its sign always shown or only if negative; a dash for what is not known."""
+    return "–" if np.isnan(x) else f"{x:{sign}.{digits}f}"
 
 
 def _probability(p: float) -> str:

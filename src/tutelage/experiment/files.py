@@ -18,7 +18,7 @@ def write_atomically(path: str | Path, content: bytes | str) -> None:
     """Write a file beside its place and move it there, so that no kill and no full disk leaves half of it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     data = content.encode() if isinstance(content, str) else content
     try:
         with unfinished.open("wb") as file:
@@ -41,6 +41,8 @@ def sole_writer(directory: Path) -> Iterator[None]:
             raise InputError(
                 f"{directory} is in use by another process. Wait until that has ended, or choose another directory."
             ) from None
+        for left in directory.rglob(".*.unfinished"):  # by one that was killed
+            left.unlink()
         yield
 
 

@@ -28,6 +28,8 @@ Metric = Literal["solved", "return"]
 Clock = Literal["steps", "updates"]
 """What passes: environment steps or gradient updates of the protagonist. PLR⊥ makes fewer updates in as many steps."""
 
+UNITS: Mapping[Clock, str] = {"steps": "environment steps", "updates": "gradient updates"}
+
 
 @dataclass(frozen=True)
 class History:

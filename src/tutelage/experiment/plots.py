@@ -19,12 +19,10 @@ from matplotlib.ticker import EngFormatter
 from tutelage.experiment import style
 from tutelage.experiment.compare import ALL, Comparison
 from tutelage.experiment.curves import Curve, align
-from tutelage.experiment.history import Clock, Metric, by_method, read_study
+from tutelage.experiment.history import UNITS, Clock, Metric, by_method, read_study
 from tutelage.experiment.run import Run
 from tutelage.experiment.statistics import mean, rank_correlation, standard_error
 from tutelage.types import InputError, Json
-
-UNITS: Mapping[Clock, str] = {"steps": "environment steps", "updates": "gradient updates"}
 
 
 @style.drawn
@@ -34,6 +32,8 @@ def training_curves(
     """Metrics of training, a panel each: every method's mean over runs, with its standard error as a band."""
     logs = {label: [run.metrics() for run in group] for label, group in by_method(runs).items()}
     known = sorted({name for group in logs.values() for log in group for name in log})
+    if not metrics:
+        raise InputError("There is nothing to draw: name at least one metric.")
     if unknown := [metric for metric in metrics if metric not in known]:
         raise InputError(f"No run has measured {unknown[0]!r}; they have: {', '.join(known) or 'nothing yet'}.")
     figure, panels = style.panels(len(metrics), columns=3, height=2.1 if len(metrics) > 1 else 3.2, sharex=True)

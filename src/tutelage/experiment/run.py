@@ -18,6 +18,7 @@ action, memory = run.policy.act(obs, memory, key)
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import metadata
@@ -102,6 +103,23 @@ class Run:
     def snapshots(self) -> list[dict[str, Json]]:
         """What the curriculum looked like, in order of time."""
         return [json.loads(path.read_text()) for path in sorted((self.directory / LEVELS).glob("*.json"))]
+
+
+def find_runs(paths: Iterable[str | Path], setup: type[Setup] | None = None) -> list[Run]:
+    """Open the runs that lie at `paths`, and those inside of directories that are none themselves."""
+    return [Run.load(directory, setup) for path in paths for directory in _run_directories(Path(path))]
+
+
+def _run_directories(path: Path) -> list[Path]:
+    """The directory itself if it is a run, or else all runs in it."""
+    if (path / CONFIG).exists() or not path.is_dir():
+        return [path]
+    inside = sorted(file.parent for file in path.rglob(CONFIG))
+    if not inside:
+        raise InputError(
+            f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories."
+        )
+    return inside
 
 
 def write_config(directory: Path, config: Config[Any]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import Any
 
 from tutelage.experiment.config import Setup
 from tutelage.experiment.mazes import MazeSetup
+from tutelage.experiment.racing import RacingSetup
 from tutelage.types import InputError
 
-SETUPS: dict[str, type[Setup]] = {setup.name: setup for setup in (MazeSetup,)}
+SETUPS: dict[str, type[Setup]] = {setup.name: setup for setup in (MazeSetup, RacingSetup)}
 
 
 def known_setup(name: str) -> type[Setup]:
@@ -23,10 +26,12 @@ def known_setup(name: str) -> type[Setup]:
 
 
 def setup_named(name: str) -> type[Setup]:
-    """One that comes with the library, or a user's own as `module:Class`, which is imported."""
+    """One that comes with the library, or a user's own as `module:Class`, which is imported, also from here."""
     module, colon, attribute = name.partition(":")
     if not colon:
         return known_setup(name)
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
     try:
         found: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tutelage.domains.racing import suite
-from tutelage.domains.racing.design import RacingDesign
+from tutelage.domains.racing.design import BEZIER_TRACKS, RacingDesign
 from tutelage.domains.racing.env import WHOLE_VIEW, RacingEnv, View
 from tutelage.domains.racing.picture import frame
 from tutelage.types import Domain
@@ -11,12 +11,15 @@ from tutelage.types import Domain
 __all__ = ["RacingDesign", "RacingEnv", "View", "domain"]
 
 
-def domain(view: View = WHOLE_VIEW) -> Domain:
-    """CarRacing with the paper's training rules, seen through `view`."""
+def domain(view: View = WHOLE_VIEW, design: RacingDesign = BEZIER_TRACKS, frames: int = 1000) -> Domain:
+    """CarRacing with the paper's training rules, seen through `view`, on levels of `design`.
+
+    `frames` limits an episode in training; test levels have limits of their own.
+    """
     return Domain(
         name="racing",
-        env=RacingEnv(view=view),
-        design=RacingDesign(),
+        env=RacingEnv(frames=frames, view=view),
+        design=design,
         suites={
             "f1": suite.f1(view),
             "bezier": suite.bezier(view),

@@ -1,7 +1,7 @@
 """Θ of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
 
 The generator places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the
-field. It sees the sketch, the time step and 16 fresh noise numbers; cells that it has chosen are masked.
+field. It sees the sketch, the time step and fresh noise numbers; cells that it has chosen are masked.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tutelage.domains.racing import picture, track
 from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CentreLine, Level
 from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
 
-NOISE = 16
 MIN_POINTS = 3
 HALF_SQUARE = PLAYFIELD / 2  # control points lie within this of the middle
+CIRCLE = 0.75 * HALF_SQUARE  # its radius, for tracks that keep near one
 
 
 class EditorObs(NamedTuple):
@@ -27,7 +27,7 @@ class EditorObs(NamedTuple):
 
     sketch: jax.Array  # f32[10, 10] 1 where there is a control point
     time: jax.Array  # i32[] points placed so far
-    noise: jax.Array  # f32[16]
+    noise: jax.Array  # f32[Z]
     mask: jax.Array  # bool[100] the cells that may still be chosen
 
 
@@ -41,6 +41,8 @@ class EditorState(NamedTuple):
 @dataclass(frozen=True)
 class RacingEditor(Env):
     """The generator's MDP: twelve steps, each the choice of a cell. It has no reward of its own."""
+
+    noise: int = 16  # fresh random numbers in each observation
 
     @property
     def actions(self) -> Discrete:
@@ -69,7 +71,7 @@ class RacingEditor(Env):
         return EditorObs(
             sketch=sketch.reshape(SKETCH, SKETCH).astype(jnp.float32),
             time=state.time,
-            noise=jax.random.uniform(key, (NOISE,)),
+            noise=jax.random.uniform(key, (self.noise,)),
             mask=~sketch,
         )
 
@@ -79,15 +81,25 @@ class RacingDesign(Design):
     """Tracks of 3 to 12 control points."""
 
     shift: float = PLAYFIELD / SKETCH  # metres, the most that a mutation moves a point along each axis
+    bumps: float | None = None  # metres by which random tracks leave a circle; None: the paper's, which are wilder
+    noise: int = 16  # numbers that the generator gets at each step
+
+    def __post_init__(self) -> None:
+        if self.bumps is not None and not 0 <= self.bumps <= HALF_SQUARE - CIRCLE:
+            raise InputError(f"Bumps are 0 to {HALF_SQUARE - CIRCLE:.0f} m high, or None; got {self.bumps}.")
 
     @property
     def editor(self) -> RacingEditor:
         """The generator's MDP."""
-        return RacingEditor()
+        return RacingEditor(self.noise)
 
     def sample(self, key: Key) -> Level:
-        """Twelve points, uniform in a square of half the field's side."""
-        points = jax.random.uniform(key, (MAX_POINTS, 2), minval=-HALF_SQUARE, maxval=HALF_SQUARE)
+        """Twelve points, uniform in a square of half the field's side, or each near its place on a circle."""
+        reach = HALF_SQUARE if self.bumps is None else self.bumps
+        points = jax.random.uniform(key, (MAX_POINTS, 2), minval=-reach, maxval=reach)
+        if self.bumps is not None:
+            angle = 2 * np.pi * np.arange(MAX_POINTS) / MAX_POINTS
+            points += CIRCLE * np.stack([np.cos(angle), np.sin(angle)], 1).astype(np.float32)
         return Level(points, jnp.int32(MAX_POINTS))
 
     def build(self, key: Key, state: EditorState) -> Level:
@@ -124,13 +136,13 @@ class RacingDesign(Design):
         return enough & finite & distinct & (off_line & real).any()
 
     def describe(self, level: Level) -> dict[str, jax.Array]:
-        """Length in metres, curvature in 1/m, convexity and overlap as shares of the track."""
+        """Length in metres of the track, curvature in 1/m, convexity and overlap as shares of the track."""
         line = track.bezier(level)
         step, curvature = track.steps(line), track.curvature(line)
         length = step.sum()
         real = jnp.arange(track.TILES) < line.n
         return {
-            "length": length,
+            "track_length": length,
             "mean_curvature": (jnp.abs(curvature) * step).sum() / length,
             "max_curvature": jnp.abs(curvature).max(),
             "convexity": ((curvature >= 0) & real).sum() / line.n,
@@ -159,6 +171,10 @@ class RacingDesign(Design):
         raise InputError(
             f'A track is {{"points": [[x, y], …]}} or {{"line": [[x, y, heading], …], "size": L}}; got {value!r:.80}.'
         )
+
+
+BEZIER_TRACKS = RacingDesign()
+"""The paper's."""
 
 
 def _numbers(value: Json) -> np.ndarray:

@@ -28,25 +28,36 @@ class View:
 
     crop: bool = False  # without the dashboard and six columns at each side: 84×84
     grey: bool = False
+    shrink: int = 1  # a pixel of the view is the mean of so many squared
     stack: int = 1
 
     def __post_init__(self) -> None:
         if self.stack < 1:
             raise InputError(f"A view stacks at least one frame; got stack={self.stack}.")
+        if self.shrink < 1 or self._side % self.shrink:
+            raise InputError(f"A view of {self._side} pixels cannot shrink by {self.shrink}; choose a divisor.")
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Of an observation, u8."""
-        side = pixels.ROWS if self.crop else pixels.SIDE
+        side = self._side // self.shrink
         return side, side, self.stack * (1 if self.grey else 3)
 
+    @property
+    def _side(self) -> int:
+        return pixels.ROWS if self.crop else pixels.SIDE
+
     def select(self, frame: jax.Array) -> jax.Array:
-        """u8[H, W, 1 or 3]: one frame u8[96, 96, 3], cropped and without colour if so desired."""
+        """u8[H, W, 1 or 3]: one frame u8[96, 96, 3], cropped, without colour and smaller if so desired."""
         if self.crop:
             frame = frame[: pixels.ROWS, 6:-6]
         if self.grey:
             luma = jnp.tensordot(frame.astype(jnp.float32), jnp.array([0.299, 0.587, 0.114]), 1)
             frame = jnp.round(luma).astype(jnp.uint8)[..., None]
+        if self.shrink > 1:
+            side = self.shape[0]
+            blocks = frame.reshape(side, self.shrink, side, self.shrink, -1)
+            frame = jnp.round(blocks.astype(jnp.float32).mean((1, 3))).astype(jnp.uint8)
         return frame
 
 

@@ -1,4 +1,4 @@
-"""Zero-shot benchmarks: 20 F1 circuits, Bézier tracks never trained on, and the original CarRacing.
+"""Zero-shot benchmarks: 20 F1 circuits, ten Bézier tracks never trained on, and the original CarRacing.
 
 Circuits are closed splines fitted by `tools/fit_circuits.py` to the surveyed centre lines of the f1-circuits
 collection (T. Bacinger, MIT licence), scaled to the lengths and run with the frame limits of the paper's
@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from math import ceil
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from tutelage.domains.racing import original, spline, texture, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import RacingEnv, View, gymnasium_rules
 from tutelage.domains.racing.texture import Canvas
-from tutelage.types import InputError, TestLevel
+from tutelage.types import InputError, Key, TestLevel
 
 F1_TILES = 5000
 F1_FIELD = 500.0  # metres: the circuits do not fit on Gymnasium's
 F1_CANDIDATES = 512  # tiles are so short that a fast car meets hundreds in an action
+HELD_OUT = 10  # Bézier tracks for testing
+HELD_OUT_SEED = 20_210_606
 
 
 class Circuit(NamedTuple):
@@ -69,8 +72,13 @@ def f1(view: View) -> tuple[TestLevel, ...]:
 
 
 def bezier(view: View) -> tuple[TestLevel, ...]:
-    """Random Bézier tracks, a new one for each episode."""
-    return (TestLevel("Bezier", gymnasium_rules(RacingEnv(view=view)), RacingDesign().sample),)
+    """Ten Bézier tracks that are the same for everybody: drawn like random levels, from a key of their own."""
+    env = gymnasium_rules(RacingEnv(view=view))
+    return tuple(TestLevel(f"Bezier{i + 1}", env, partial(_held_out, i)) for i in range(HELD_OUT))
+
+
+def _held_out(number: int, key: Key) -> track.Level:
+    return RacingDesign().sample(jax.random.fold_in(jax.random.key(HELD_OUT_SEED), number))
 
 
 def original_car_racing(view: View) -> tuple[TestLevel, ...]:

@@ -1,0 +1,35 @@
+"""`tutelage report`: one run or many as a page that opens in any browser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from tutelage.experiment.report import report
+from tutelage.experiment.run import REPORT, find_runs
+from tutelage.experiment.setups import setup_named
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make one HTML page of runs: tests, curves, the curriculum's levels, episodes, configuration.
+
+    It needs neither a network nor another file, so it can be sent to somebody.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Run directories, or directories that hold several."""
+    out: Path | None = None
+    """The file to write, by default report.html: in the run's directory, or here if there are several runs."""
+    films: bool = True
+    """Also play a few episodes and show them."""
+    domain: str | None = None
+    """The setup class of an environment of your own, as module:Class."""
+
+    def run(self) -> None:
+        """Write the page, and say where it is."""
+        runs = find_runs(self.runs, setup_named(self.domain) if self.domain else None)
+        out = self.out or (runs[0].directory / REPORT if len(runs) == 1 else Path(REPORT))
+        print(f"The report is in {report(runs, out, with_films=self.films)}.")

@@ -1,0 +1,95 @@
+"""CarRacing trains: its presets are the paper's table, and a run of it goes on as if nothing had been."""
+
+import shutil
+import typing
+
+import jax
+import numpy as np
+import pytest
+
+from tutelage.experiment import checkpoints
+from tutelage.experiment.config import SCORES, MethodName, PresetName
+from tutelage.experiment.racing import RacingSetup
+from tutelage.experiment.train import Programs, resume, train
+from tutelage.types import InputError
+
+METHODS = typing.get_args(MethodName)
+
+
+@pytest.mark.parametrize("preset", typing.get_args(PresetName))
+def test_every_method_has_parts_that_fit(preset):
+    for method in METHODS:
+        curriculum = RacingSetup.preset(preset, method).curriculum()
+        assert curriculum.method.queue == 1
+        assert (curriculum.parts.teacher is not None) == (curriculum.method.generator == "teacher")
+
+
+def test_the_papers_preset_is_its_table():
+    paper = RacingSetup.preset("paper", "plr-perp")
+    ppo = paper.student
+    assert (ppo.discount, ppo.smoothing, ppo.epochs, ppo.minibatches) == (0.99, 0.9, 8, 4)
+    assert (ppo.clip, ppo.learning_rate, ppo.adam_epsilon, ppo.max_gradient_norm) == (0.2, 3e-4, 1e-5, 0.5)
+    assert (ppo.value_loss, ppo.value_weight, ppo.scale_returns, ppo.entropy_weight) == ("huber", 0.5, True, 0.0)
+    assert (paper.batch, paper.length, paper.steps) == (16, 125, 5_000_000)
+    curator = paper.record().curator
+    assert (curator.capacity, curator.replay_rate, curator.min_fill) == (8000, 0.5, 0.5)
+    assert (curator.prioritisation, curator.temperature, curator.staleness) == ("proportional", 1.0, 0.7)
+    assert curator.score is SCORES["positive-value-loss"]
+    assert RacingSetup.preset("paper", "repaired").record().curator.score is SCORES["max-mc-start"]
+    entropies = [RacingSetup.preset("paper", method).teacher.entropy_weight for method in ("paired", "repaired")]
+    assert entropies == [0.0, 0.01]
+
+
+def test_the_released_codes_preset_differs_where_facts_say_so():
+    released = RacingSetup.preset("released", "plr").setup
+    assert released.kernels == (4, 3, 3, 3, 3, 3)
+    assert released.domain().env.view.shape == (96, 96, 12)
+    assert released.domain().design.editor.noise == 4
+
+
+@pytest.mark.parametrize(
+    ("setup", "sentence"),
+    [
+        (RacingSetup(kernels=(2, 2)), "one kernel, one stride"),
+        (RacingSetup(lean=(1.0,)), "three numbers"),
+        (RacingSetup(shrink=5), "divisor"),
+        (RacingSetup(bumps=-1.0), "Bumps"),
+    ],
+)
+def test_what_cannot_work_gets_a_sentence(setup, sentence):
+    with pytest.raises(InputError, match=sentence):
+        setup.student(setup.domain())
+
+
+@pytest.mark.slow
+def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(tmp_path):
+    config = RacingSetup.preset("tiny", "accel")
+    programs = Programs(config)
+    whole = train(config, tmp_path / "whole", programs=programs, quiet=True)
+    metrics = whole.metrics()
+    assert metrics["replay"].any()
+    assert np.isfinite(metrics["edited/return"][metrics["replay"] == 1]).all()
+    assert {(row["level"], row["solved"]) for row in whole.evaluations()} == {("Bezier1", None)}
+    design = whole.domain.design
+    for entry in whole.snapshots()[-1]["entries"]:
+        assert bool(design.valid(design.from_json(entry["level"])))
+
+    copy = tmp_path / "copy"
+    shutil.copytree(whole.directory, copy)
+    checkpoints.saved(copy / "checkpoints")[0].unlink()
+    resume(copy, programs=programs, quiet=True)
+    for path in whole.directory.rglob("*"):
+        if path.is_file() and path.name != "timing.csv":
+            assert (copy / path.relative_to(whole.directory)).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.slow
+def test_a_generator_learns_from_two_students():
+    curriculum = RacingSetup.preset("tiny", "repaired").curriculum()
+    before = curriculum.begin(jax.random.key(0))
+    kept = [np.asarray(x) for x in jax.tree.leaves(before.generator.params)]
+    after, metrics = curriculum.iterate(before, jax.random.key(1))
+    assert np.isfinite(float(metrics["generator/utility"]))
+    assert any((a != b).any() for a, b in zip(kept, jax.tree.leaves(after.generator.params), strict=True))
+    assert int(after.students.updates.sum()) == 0, "new levels are only scored"
+    assert after.buffers.size.tolist() == [4, 4]

@@ -1,0 +1,87 @@
+"""The report in a real browser: all pictures load, nothing is fetched, nothing complains, nothing sticks out."""
+
+import chromium
+import pytest
+from made_up_curricula import complete_run, hostile_run
+
+from tutelage.experiment.report import report
+
+pytestmark = pytest.mark.skipif(
+    chromium.PROGRAM is None, reason="No Chromium here: install the package chromium to test the report in a browser."
+)
+
+STICKING_OUT = """
+[...document.querySelectorAll("body *")]
+  .filter(e => !e.closest("svg") && !e.closest(".scrolls, .tiles, .plot"))
+  .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  .map(e => e.outerHTML.slice(0, 80))
+"""
+
+WITHOUT_PIXELS = "[...document.images].filter(image => !(image.complete && image.naturalWidth > 0)).length"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium.browser() as tab:
+        yield tab
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> str:
+    directory = tmp_path_factory.mktemp("page")
+    runs = [complete_run(directory / method, method) for method in ("plr-perp", "accel")]
+    return report(runs, directory / "report.html").as_uri()
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_is_whole_and_keeps_to_its_window(browser, page, width):
+    browser.show(page, width)
+    assert browser.evaluate("document.images.length") > 10
+    assert browser.evaluate(WITHOUT_PIXELS) == 0
+    assert browser.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.evaluate(STICKING_OUT) == []
+    assert browser.complaints == []
+    assert [address for address in browser.requests if not address.startswith("data:")] == [page]
+
+
+def test_contents_lead_to_their_sections(browser, page):
+    browser.show(page, 1200)
+    lost = "[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
+    assert browser.evaluate("document.querySelectorAll('nav a').length") > 5
+    assert browser.evaluate(lost) == 0
+    browser.evaluate("document.querySelector('nav a[href=\"#configuration\"]').click()")
+    assert browser.evaluate("location.hash") == "#configuration"
+
+
+def test_figures_are_drawn(browser, page):
+    """Inline SVG has a size, and what it refers to is there."""
+    browser.show(page, 1200)
+    sizes = browser.evaluate(
+        "[...document.querySelectorAll('.plot svg')].map(s => s.getBoundingClientRect()).map(r => [r.width, r.height])"
+    )
+    assert len(sizes) >= 4
+    assert all(width > 300 and height > 100 for width, height in sizes)
+    dangling = "[...document.querySelectorAll('use')].filter(u => !document.querySelector(u.href.baseVal)).length"
+    assert browser.evaluate("document.querySelectorAll('use').length") > 100
+    assert browser.evaluate(dangling) == 0
+
+
+def test_light_and_dark(browser, page):
+    luminance = """
+        getComputedStyle(document.{}).{}.match(/[0-9]+/g).slice(0, 3).reduce((sum, x) => sum + Number(x), 0) / 765
+    """
+    for scheme, paper_is_light in (("light", True), ("dark", False)):
+        browser.show(page, 1200, scheme=scheme)
+        paper = browser.evaluate(luminance.format("body", "backgroundColor"))
+        ink = browser.evaluate(luminance.format("body", "color"))
+        drawn = browser.evaluate(luminance.format("querySelector('.plot svg use')", "fill"))
+        assert (paper > ink) == paper_is_light
+        assert abs(paper - ink) > 0.6
+        assert abs(paper - drawn) > 0.6, "letters of figures cannot be read"
+
+
+def test_hostile_strings_do_nothing(browser, tmp_path):
+    browser.show(report([hostile_run(tmp_path / "run")], tmp_path / "report.html").as_uri(), 400)
+    assert browser.complaints == []
+    assert browser.evaluate("document.scripts.length") == 0
+    assert browser.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
