@@ -27,7 +27,7 @@ WORKERS = 16, 64
 """Episodes that a device plays side by side, at least and at most. Few waste little when the last ones are played out,
 and on a CPU more than this are hardly quicker."""
 
-MEMORY = 2**28
+MEMORY = 2**27
 """Bytes that the scenes, states and observations of one device's workers may take; large scenes get fewer workers."""
 
 
