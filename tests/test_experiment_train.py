@@ -239,7 +239,7 @@ def test_memory_does_not_grow(programs, tmp_path, monkeypatch):
 
     monkeypatch.setattr(programs.curriculum, "iterate", counted)
     train(CONFIG, tmp_path / "run", programs=programs, quiet=True)
-    assert len(alive) > 10
+    assert len(alive) >= 8
     assert alive[-1] <= alive[2]
 
 
