@@ -1,5 +1,5 @@
 # Two commands set everything up on a fresh machine with python3 (with venv) and make:
-#   make quickstart   runs the main job on its embedded default
+#   make quickstart   trains PLR⊥ on mazes for a few minutes, evaluates it and writes a report
 #   make test         lint, format, types, import layers, then the whole test suite
 # Each makes the virtual environment on its first call and reuses it afterwards.
 
@@ -14,7 +14,9 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 quickstart: $(VENV)/.runtime
-	$(BIN)/tutelage levels maze --out artefacts/maze.png
+	$(BIN)/tutelage train plr-perp --preset laptop --steps 1000000 --out artefacts/quickstart --overwrite
+	$(BIN)/tutelage eval artefacts/quickstart --suite paper --episodes 20 --references
+	$(BIN)/tutelage report artefacts/quickstart
 
 test: lint
 	$(BIN)/python -m pytest -n 2
@@ -34,7 +36,9 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev
-	$(BIN)/tutelage bench
+	$(BIN)/tutelage bench env
+	$(BIN)/tutelage bench train
+	$(BIN)/tutelage bench racing
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

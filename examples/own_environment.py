@@ -7,7 +7,7 @@ ends the trip. A level is a river: some are calm, some wild, and some nobody can
 # ruff: noqa: D101, D102
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -16,11 +16,13 @@ import jax.numpy as jnp
 from tutelage.checks import check_domain
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.curriculum import Curriculum
+from tutelage.curriculum.methods import METHODS as ALL_METHODS
 from tutelage.curriculum.methods import PAIRED, PLR_PERP, Method
 from tutelage.curriculum.step import Parts
+from tutelage.experiment.config import Config, Evaluation, Replay
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.mesh import use_cores
-from tutelage.learning.network import Head, Params, from_flax
+from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.learning.ppo import PPO
 from tutelage.learning.rollout import play
 from tutelage.types import Design, Discrete, Domain, Env, Key, Step, TestLevel
@@ -149,6 +151,37 @@ METHODS = {
     "PLR⊥": replace(PLR_PERP, curator=Curator(capacity=512, replay_rate=0.8, min_fill=0.25, temperature=1.0)),
     "PAIRED": PAIRED,
 }
+
+
+@dataclass(frozen=True)
+class FerrySetup:
+    """The same for the command line: tutelage train plr-perp --domain own_environment:FerrySetup"""
+
+    name: ClassVar[str] = "ferry"
+
+    def domain(self) -> Domain:
+        return DOMAIN
+
+    def student(self, domain: Domain) -> Network:
+        return FERRYMAN
+
+    def teacher(self, domain: Domain) -> Network:
+        return SURVEYOR
+
+    @classmethod
+    def preset(cls, name: str, method: str) -> Config:
+        curator = Replay(capacity=512, min_fill=0.25) if ALL_METHODS[method].curator else Replay()
+        return Config(
+            method,
+            cls(),
+            steps=60 * 64 * 4 * REACHES,
+            batch=64,
+            length=4 * REACHES,
+            student=LEARNING,
+            teacher=TEACHING,
+            curator=curator,
+            evaluation=Evaluation("tests", evaluate_every=20),
+        )
 
 
 @jax.jit

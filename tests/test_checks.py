@@ -107,7 +107,7 @@ class Corridors(Design):
         return jnp.zeros((2, LENGTH, 3), jnp.uint8).at[0, level.start].set(255)
 
 
-def best(level):
+def best(env, level):
     return jnp.float32(1)
 
 
@@ -431,6 +431,18 @@ SUITES = {
     "invalid test level": (
         {"suites": {"tests": (replace(ONE, draw=lambda key: Level(jnp.int32(0), jnp.bool_(True))),)}},
         "Test level 'one' of suite 'tests' draws a level that `design.valid` refuses",
+    ),
+    "frame": (
+        {"frame": lambda env, scene, state: jnp.zeros((4, 4, 3))},
+        "`frame` gives float32[4, 4, 3]; let it give a picture",
+    ),
+    "no frame": ({"frame": lambda env, scene, state: None}, "`frame` gives NoneType"),
+    "test oracle": (
+        {
+            "suites": {"tests": (replace(ONE, env=Walk(horizon=99)),)},
+            "optimal_return": lambda env, level: jnp.zeros(2 if env.horizon == 99 else ()),
+        },
+        "`optimal_return` gives float32[2]",
     ),
 }
 

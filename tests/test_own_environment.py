@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tutelage.checks import check_domain
+from tutelage.cli import main
 from tutelage.types import Domain
 
 PATH = Path(__file__).parents[1] / "examples" / "own_environment.py"
@@ -51,3 +52,18 @@ def test_its_students_learn(name):
     history = EXAMPLE.train(EXAMPLE.METHODS[name], iterations=40)
     assert history[0] < 0.2
     assert max(history[-2:]) > 0.45
+
+
+def test_the_command_line_takes_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(PATH.parent)
+    run, domain = str(tmp_path / "ferry"), ("--domain", "own_environment:FerrySetup")
+    main(["train", "plr-perp", *domain, "--steps", "20000", "--evaluate-every", "0", "--out", run])
+    main(["resume", run, *domain])
+    main(["eval", run, *domain, "--references", "--episodes", "2"])
+    main(["report", run, *domain])
+    said = capsys.readouterr().out
+    assert "Slalom" in said
+    assert (tmp_path / "ferry" / "report.html").exists()
+    with pytest.raises(SystemExit):
+        main(["resume", run])
+    assert "The domain 'ferry' does not come with tutelage" in capsys.readouterr().err

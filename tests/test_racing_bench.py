@@ -1,5 +1,8 @@
 """The comparison of speed runs; how fast depends on the machine."""
 
+import subprocess
+import sys
+
 import pytest
 
 from tutelage.interop import car_racing_speed
@@ -11,3 +14,13 @@ def test_both_sides_are_measured():
     assert all(value > 0 for value in figures.values())
     assert figures["ratio"] == pytest.approx(figures["actions_per_second"] / figures["gymnasium_actions_per_second"])
     assert figures["actions_per_second_with_loading"] < figures["actions_per_second"]
+
+
+@pytest.mark.slow
+def test_training_is_measured_beside_plain_convolutions():
+    program = "from tutelage.cli import main; main()"
+    arguments = ["bench", "racing", "--no-gymnasium", "--levels", "2", "--actions", "4", "--rounds", "1"]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for word in ("actions/s", "dr, lax.conv", "The environment takes"):
+        assert word in done.stdout

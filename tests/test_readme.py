@@ -1,6 +1,7 @@
-"""What the README shows, works."""
+"""What the README shows, works: its commands and its programs, one after the other as a newcomer would."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,25 +9,65 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parent.parent / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+
+SMALLER = {
+    "train": ["--preset", "tiny"],
+    "eval": ["--episodes", "1"],
+    "bench train": ["--batch", "4", "--length", "16", "--repeats", "1"],
+    "bench env": ["--levels", "4", "--steps", "20"],
+    "bench racing": ["--levels", "2", "--actions", "4", "--rounds", "1"],
+}
+"""What is added to a command so that it takes seconds; the last word on an option counts."""
 
 
-def python_blocks():
+def commands():
+    """Every `tutelage` command of the README, in its order, made smaller."""
+    blocks = "".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
+    found = re.findall(r"^tutelage +([^#\n]+)", blocks, re.MULTILINE) + re.findall(r"`tutelage\s+([^`]+)`", TEXT)
+    out = []
+    for arguments in map(shlex.split, found):
+        if arguments == ["train", "--help"]:
+            continue  # it has a test of its own
+        for verb, options in SMALLER.items():
+            if " ".join(arguments[: len(verb.split())]) == verb and "--config" not in arguments:
+                arguments = [*arguments, *options]
+        out.append(arguments)
+    return out
+
+
+def programs():
     """The README's programs; its sketch of the contracts is not one."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    return [block for block in blocks if "import" in block]
+    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    return [block.replace("range(200)", "range(2)") for block in blocks if "import" in block]
+
+
+def run(program, directory):
+    done = subprocess.run([sys.executable, "-c", program], cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{program}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
 
 
 @pytest.mark.slow
-def test_its_programs_run():
-    program = "\n".join(python_blocks())
-    assert "range(200)" in program
-    program = program.replace("range(200)", "range(2)")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "new/solved" in done.stdout
+def test_a_newcomer_can_follow_it(tmp_path):
+    (tmp_path / "FILE.csv").write_text("1,0\n0,1\n")
+    verbs = {arguments[0] for arguments in commands()}
+    assert {"train", "resume", "eval", "play", "report", "compare", "levels", "bench", "game"} <= verbs
+    lines = [f"print({' '.join(c)!r}, flush=True); main({c!r})" for c in commands() if c[0] != "bench"]
+    benches = [f"main({c!r})" for c in dict.fromkeys(map(tuple, commands())) if c[0] == "bench"]
+    run("\n".join(["from tutelage.cli import main", *lines, *benches]), tmp_path)
+    for file in (
+        "first/report.html",
+        "labyrinth.gif",
+        "first/eval-paper.csv",
+        "pair-compared/compare.csv",
+        "pair.html",
+    ):
+        assert (tmp_path / "runs" / file).stat().st_size > 0
+    assert "new/solved" in run("\n".join(programs()), tmp_path)
 
 
 def test_its_files_exist():
-    links = re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)#:]+)\)", TEXT)
     assert links
     assert all((README.parent / link).exists() for link in links)

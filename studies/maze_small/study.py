@@ -8,6 +8,7 @@ A core trains one run at a time, all on the `laptop` preset. A study that was st
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -15,6 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tyro
+
+LEVELS = ("SimpleCrossing", "FourRooms", "PerfectMaze11", "SmallCorridor", "SixteenRooms", "Labyrinth", "Maze", "Maze2")
+"""Test mazes from easy to hard: after so few steps the paper's own eight are out of reach of every method."""
 
 METHODS = ("paired", "repaired", "minimax", "dr", "plr", "plr-perp")  # those that take longest come first
 
@@ -51,15 +55,11 @@ def main(study: Study) -> None:
     workers = [context.Process(target=_work, args=(study, jobs, free)) for _ in cores]
     for worker in workers:
         worker.start()
-    try:
-        for worker in workers:
-            worker.join()
-    except KeyboardInterrupt:
-        for worker in workers:  # each finishes its iteration and saves
-            worker.join()
-        raise SystemExit("Stopped, and all is saved. The same command goes on.") from None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the workers get it, too: each finishes its iteration and saves
+    for worker in workers:
+        worker.join()
     if any(worker.exitcode for worker in workers):
-        raise SystemExit("A run failed; see above. What is done is kept, and the same command goes on.")
+        raise SystemExit("Not all runs are done. What is done is kept, and the same command goes on.")
 
     from tutelage.cli import main as tutelage
 
@@ -79,11 +79,12 @@ def _work(study: Study, jobs: multiprocessing.Queue, free: multiprocessing.Queue
         try:
             _train(study, *job)
         except Stopped:
-            return
+            raise SystemExit(1) from None
 
 
 def _train(study: Study, method: str, seed: int) -> None:
     """Begin a run, or go on with it."""
+    from tutelage.experiment.config import Evaluation
     from tutelage.experiment.mazes import MazeSetup
     from tutelage.experiment.train import resume, train
 
@@ -92,12 +93,11 @@ def _train(study: Study, method: str, seed: int) -> None:
         resume(directory)
         return
     config = MazeSetup.preset("laptop", method)
-    every = max(1, study.steps // (config.batch * config.length) // 5)
-    evaluation = replace(config.evaluation, evaluate_every=every, episodes=study.episodes)
+    every = math.ceil(study.steps / (config.batch * config.length) / 5)
+    evaluation = Evaluation("maze", LEVELS, evaluate_every=every, episodes=study.episodes)
     keeping = replace(config.keeping, checkpoint_every=every, snapshot_every=every)
     train(replace(config, seed=seed, steps=study.steps, evaluation=evaluation, keeping=keeping), directory)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main(tyro.cli(Study, description=__doc__))

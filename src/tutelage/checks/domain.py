@@ -18,8 +18,9 @@ from tutelage.types import Domain, Env, InputError, Key, Level, TestLevel
 
 
 def check_suites(domain: Domain, *, key: Key | None = None) -> None:
-    """Check that whoever was trained in a domain's env can play all its test levels."""
+    """Check that whoever was trained in a domain's env can play all its test levels, and be watched there."""
     key = or_default(key)
+    _check_frame(domain, domain.env, domain.design.sample, key)
     for suite, entries in domain.suites.items():
         names = [entry.name for entry in entries]
         for entry in entries:
@@ -39,11 +40,30 @@ def _check_test_level(domain: Domain, entry: TestLevel, what: str, name: str, ke
     )
     if change := retyped(check_types(env, design.sample, "env"), seen):
         raise InputError(f"{what} shows other observations than the domain's env: {change}; make them alike.")
+    _check_frame(domain, entry.env, entry.draw, key)
+    if domain.optimal_return is not None:
+        _check_oracles_type(partial(domain.optimal_return, entry.env), jax.eval_shape(entry.draw, key))
     if retyped(jax.eval_shape(design.sample, key), jax.eval_shape(entry.draw, key)) is None:
         # only levels of the design's own shapes: `valid` need not know others
         require(
             bool(design.valid(entry.draw(key))), f"{what} draws a level that `design.valid` refuses; draw a valid one."
         )
+
+
+def _check_frame(domain: Domain, env: Env, draw: Callable[[Key], Level], key: Key) -> None:
+    frame = domain.frame
+    if frame is None:
+        return
+
+    def first() -> Any:
+        scene = env.load(draw(key))
+        return frame(env, scene, env.reset(key, scene)[0])
+
+    picture = traced("frame", first)
+    require(
+        getattr(picture, "dtype", None) == np.uint8 and len(picture.shape) == 3 and picture.shape[2] == 3,
+        f"`frame` gives {type_of(picture)}; let it give a picture uint8[H, W, 3].",
+    )
 
 
 def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8) -> None:
@@ -62,11 +82,7 @@ def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8) 
 
 def _check_oracle(oracle: Callable[[Level], jax.Array], played: Played) -> np.ndarray[Any, Any]:
     """f32[E]: the best return on each of the levels played."""
-    value = traced("optimal_return", oracle, jax.tree.map(lambda x: x[0], played.level))
-    require(
-        getattr(value, "shape", None) == () and jnp.issubdtype(value.dtype, jnp.floating),
-        f"`optimal_return` gives {type_of(value)}; let it give a single float32[].",
-    )
+    _check_oracles_type(oracle, jax.tree.map(lambda x: x[0], played.level))
     best = np.asarray(compiled(jax.vmap(oracle))(played.level))
     require(
         bool(np.isfinite(best).all()),
@@ -81,6 +97,14 @@ def _check_oracle(oracle: Callable[[Level], jax.Array], played: Played) -> np.nd
         "most that any policy could get.",
     )
     return best
+
+
+def _check_oracles_type(oracle: Callable[[Level], jax.Array], level: Level) -> None:
+    value = traced("optimal_return", oracle, level)
+    require(
+        getattr(value, "shape", None) == () and jnp.issubdtype(value.dtype, jnp.floating),
+        f"`optimal_return` gives {type_of(value)}; let it give a single float32[].",
+    )
 
 
 def _check_threshold(threshold: float) -> None:

@@ -24,12 +24,14 @@ from tutelage.cli.train import Resume, Train, default_config
 from tutelage.curriculum.curriculum import NotFiniteError
 from tutelage.types import InputError
 
+DESCRIPTION = "Train agents that generalise, by letting two teachers choose the levels they practise on."
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb. Bad input ends with one sentence on standard error and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        verb: Any = tyro.cli(_verbs(arguments), args=arguments, prog="tutelage", description=__doc__)
+        verb: Any = tyro.cli(_verbs(arguments), args=arguments, prog="tutelage", description=DESCRIPTION)
         verb.run()
     except (InputError, NotFiniteError) as error:
         print(f"tutelage: {error}", file=sys.stderr)

@@ -19,11 +19,14 @@ from tutelage.curriculum.step import Parts
 from tutelage.domains import maze
 from tutelage.domains.maze import Level, MazeDesign, MazeEnv
 from tutelage.experiment import speed
+from tutelage.experiment.racing import RacingSetup
+from tutelage.interop.car_racing_speed import compare, prepare
 from tutelage.learning.grid_student import GridStudent, grid_student, plain_grid_student
 from tutelage.learning.grid_teacher import GridTeacher, grid_teacher
 from tutelage.learning.mesh import use_cores
+from tutelage.learning.pixel_student import PixelStudent, plain_pixel_student
 from tutelage.learning.ppo import PPO
-from tutelage.types import Discrete, InputError, Key
+from tutelage.types import Box, Discrete, InputError, Key
 
 MethodName = Literal["dr", "plr", "plr-perp", "accel", "minimax", "paired", "repaired"]
 
@@ -116,14 +119,21 @@ class TrainingSpeed:
 
 @dataclass(frozen=True)
 class RacingSpeed:
-    """CarRacing actions a second, eight frames each, beside Gymnasium's with a process for each core."""
+    """CarRacing: the environment beside Gymnasium's, and whole training iterations at the paper's setting.
+
+    An action is held for eight frames. Gymnasium has a process for each core.
+    """
 
     levels: int = 16
     """How many levels to play side by side."""
     actions: int = 125
     """How many actions to take on each level."""
     rounds: int = 3
-    """How often the two take turns; the best of each counts."""
+    """How often those to be compared take turns; the best of each counts."""
+    gymnasium: bool = True
+    """Measure the environment beside Gymnasium's."""
+    training: bool = True
+    """Measure training, with the student's convolutions as matrix products and as `lax.conv`."""
 
     def run(self) -> None:
         """Print what was measured."""
@@ -132,12 +142,39 @@ class RacingSpeed:
         use_cores()
         if self.levels % jax.device_count():
             raise InputError(f"levels must be a multiple of the {jax.device_count()} devices, not {self.levels}.")
+        if self.gymnasium:
+            self._beside_gymnasium()
+        if self.training:
+            self._train()
+
+    def _beside_gymnasium(self) -> None:
         try:
-            from tutelage.interop.car_racing_speed import compare  # an optional dependency
-        except ImportError as error:
-            raise InputError("This needs Gymnasium's CarRacing: pip install 'gymnasium[box2d]'.") from error
-        for name, figure in compare(self.levels, self.actions, self.rounds).items():
-            print(f"{name.replace('_', ' '):>32} {figure:10,.1f}")
+            figures = compare(self.levels, self.actions, self.rounds)
+        except ImportError as error:  # it is an optional dependency
+            raise InputError(
+                "This needs Gymnasium's CarRacing: pip install 'gymnasium[box2d]', or leave it out: --no-gymnasium."
+            ) from error
+        for name, figure in figures.items():
+            print(f"{name.replace('_', ' '):>32} {figure:10,.1f}", flush=True)
+
+    def _train(self) -> None:
+        config = replace(RacingSetup.preset("paper", "dr"), batch=self.levels, length=self.actions)
+        method, parts = config.record(), config.curriculum().parts
+        assert isinstance(parts.domain.env.actions, Box)
+        plain = plain_pixel_student(PixelStudent(parts.domain.env.actions))
+        candidates = {"dr": (method, parts), "dr, lax.conv": (method, replace(parts, student=plain))}
+        actions = self.levels * self.actions
+        print(f"{'training':>16} {'actions/s':>9} {'× DR':>6} {'iteration':>9} {'all cores':>9} {'compile':>9}")
+        timings = dict(speed.time_training(candidates, self.rounds))
+        for label, timing in timings.items():
+            print(
+                f"{label:>16} {actions / timing.explore:9,.0f} {timings['dr'].explore / timing.explore:6.2f} "
+                f"{timing.explore:7.2f} s {timing.processor:7.2f} s {timing.compile:7.1f} s"
+            )
+        play, load = prepare(self.levels, self.actions)
+        seconds = sum(speed.time_program(program, self.rounds).processor for program in (play, load))
+        share = seconds / timings["dr"].processor
+        print(f"The environment takes {seconds:.2f} s of all cores together: {share:.0%} of an iteration of DR.")
 
 
 @dataclass(frozen=True)

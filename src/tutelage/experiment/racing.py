@@ -126,18 +126,18 @@ def _released(method: MethodName) -> Config[RacingSetup]:
 
 
 def _laptop(method: MethodName) -> Config[RacingSetup]:
-    """Learning that can be watched: a quarter of the pixels in grey, rounder tracks, and a first policy that drives."""
+    """Learning that can be watched: a ninth of the pixels in grey, rounder tracks, and a first policy that drives."""
     quick = replace(PAPER_PPO, smoothing=0.95, epochs=4, minibatches=8, learning_rate=5e-4)
     return replace(
         _paper(method),
         setup=RacingSetup(
             grey=True,
-            shrink=2,
+            shrink=3,
             stack=2,
             bumps=20.0,
-            kernels=(2, 2, 2, 3, 3),
-            strides=(2, 2, 2, 1, 1),
-            channels=(16, 32, 64, 64, 64),
+            kernels=(2, 2, 2, 3),
+            strides=(2, 2, 2, 1),
+            channels=(16, 32, 64, 64),
             scale=0.01,
             lean=(0.0, 0.0, -3.0),
         ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import Any
 
 from tutelage.experiment.config import Setup
@@ -24,10 +26,12 @@ def known_setup(name: str) -> type[Setup]:
 
 
 def setup_named(name: str) -> type[Setup]:
-    """One that comes with the library, or a user's own as `module:Class`, which is imported."""
+    """One that comes with the library, or a user's own as `module:Class`, which is imported, also from here."""
     module, colon, attribute = name.partition(":")
     if not colon:
         return known_setup(name)
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
     try:
         found: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,14 @@ from tutelage.learning import mesh
 from tutelage.types import Key
 
 
+class Spent(NamedTuple):
+    """Seconds that something took."""
+
+    wall: float
+    processor: float
+    """Of all cores together: what it took if the machine was busy with other things as well."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """Seconds of an iteration, and of the compilation before the first."""
@@ -33,6 +41,8 @@ class Timing:
     explore: float
     exploit: float | None
     """None for a method that never replays."""
+    processor: float
+    """Seconds of all cores together that `explore` takes."""
 
     def iteration(self, replay_rate: float) -> float:
         """Seconds that an iteration takes on average."""
@@ -42,7 +52,7 @@ class Timing:
 def time_training(candidates: Mapping[str, tuple[Method, Parts]], repeats: int) -> Iterator[tuple[str, Timing]]:
     """Time one iteration of each candidate, in turns; buffers are full, as they are for most of a training."""
     key = jax.random.key(0)
-    programs: dict[str, list[Callable[[], float]]] = {}
+    programs: dict[str, list[Callable[[], Spent]]] = {}
     compiled = {}
     for name, (method, parts) in candidates.items():
         curriculum = Curriculum(method, parts)
@@ -56,7 +66,16 @@ def time_training(candidates: Mapping[str, tuple[Method, Parts]], repeats: int) 
         compiled[name], programs[name] = time.perf_counter() - start, turns
     seconds = _best(repeats, programs)
     for name, best in seconds.items():
-        yield name, Timing(compiled[name] - sum(best), best[0], best[1] if len(best) > 1 else None)
+        walls = [spent.wall for spent in best]
+        exploit = walls[1] if len(walls) > 1 else None
+        yield name, Timing(compiled[name] - sum(walls), walls[0], exploit, best[0].processor)
+
+
+def time_program(program: Callable[[], Any], repeats: int) -> Spent:
+    """The best of several runs, after one that compiles it."""
+    turn = {"program": [lambda: _spent(program)]}
+    _best(1, turn)
+    return _best(repeats, turn)["program"][0]
 
 
 def product_peak(repeats: int = 10) -> float:
@@ -68,9 +87,7 @@ def product_peak(repeats: int = 10) -> float:
     )
     rows, size = 2048 * devices.size, 1024
     left, right = jnp.ones((rows, size)), jnp.ones((size, size))
-    turn = {"product": [lambda: _seconds(lambda: product(left, right))]}
-    _best(1, turn)
-    return 2 * rows * size * size / _best(repeats, turn)["product"][0]
+    return 2 * rows * size * size / time_program(lambda: product(left, right), repeats).wall
 
 
 def student_flops(parts: Parts, features: int, hidden: int, inputs: int) -> float:
@@ -101,38 +118,36 @@ def time_curator(curator: Curator, parts: Parts, repeats: int = 10) -> tuple[flo
         buffer, best = curation.remember_best(buffer, slots, scores)
         return curation.rescore(buffer, slots, best)
 
-    turns = {"curator": [lambda: _seconds(lambda: take_in(buffer)), lambda: _seconds(lambda: replay(buffer))]}
-    _best(1, turns)
-    insert, rescore = _best(repeats, turns)["curator"]
+    insert, rescore = (time_program(partial(f, buffer), repeats).wall for f in (take_in, replay))
     return insert, rescore
 
 
-def _best(repeats: int, programs: Mapping[str, list[Callable[[], float]]]) -> dict[str, list[float]]:
-    """Each program's best time of several, all programs taking turns."""
-    seconds: dict[str, list[list[float]]] = {name: [[] for _ in turns] for name, turns in programs.items()}
+def _best(repeats: int, programs: Mapping[str, list[Callable[[], Spent]]]) -> dict[str, list[Spent]]:
+    """Each program's best times of several, all programs taking turns."""
+    seconds: dict[str, list[list[Spent]]] = {name: [[] for _ in turns] for name, turns in programs.items()}
     for _ in range(repeats):
         for name, turns in programs.items():
             for turn, times in zip(turns, seconds[name], strict=True):
                 times.append(turn())
-    return {name: [min(times) for times in each] for name, each in seconds.items()}
+    return {name: [Spent(*map(min, zip(*times, strict=True))) for times in each] for name, each in seconds.items()}
 
 
-def _turn(program: Callable[..., Any], state: State, key: Key) -> Callable[[], float]:
+def _turn(program: Callable[..., Any], state: State, key: Key) -> Callable[[], Spent]:
     """Run a program that uses up its state, each time on a copy made before the clock starts."""
 
     copied = jax.jit(lambda state: jax.tree.map(jnp.copy, state))
 
-    def run() -> float:
+    def run() -> Spent:
         copy = jax.block_until_ready(copied(state))
-        return _seconds(lambda: program(copy, key))
+        return _spent(lambda: program(copy, key))
 
     return run
 
 
-def _seconds(f: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+def _spent(f: Callable[[], Any]) -> Spent:
+    wall, processor = time.perf_counter(), time.process_time()
     jax.block_until_ready(f())
-    return time.perf_counter() - start
+    return Spent(time.perf_counter() - wall, time.process_time() - processor)
 
 
 def _fill(method: Method, parts: Parts, state: State, key: Key) -> State:

@@ -1,0 +1,124 @@
+"""`tutelage train` and `tutelage resume`: every option is explained, every mistake gets a sentence."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tutelage.cli import main
+from tutelage.cli.train import default_config
+from tutelage.curriculum.methods import METHODS
+from tutelage.experiment.config import Config, Evaluation, Keeping, Replay
+from tutelage.experiment.mazes import MazeSetup
+from tutelage.experiment.run import Run
+from tutelage.learning.ppo import PPO
+
+SHORT = ("--steps", "512", "--suite", "", "--snapshot-levels", "4")
+
+
+def refused(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    said = capsys.readouterr()
+    return " ".join((said.err + said.out).replace("│", " ").split())
+
+
+def test_every_option_is_explained(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for group in (Config, MazeSetup, PPO, Replay, Evaluation, Keeping):
+        for field in dataclasses.fields(group):
+            if not dataclasses.is_dataclass(field.default) and field.name not in ("setup", "method"):
+                option = "--" + field.name.replace("_", "-")
+                assert option in text, option
+    assert "(paper: 0.3; CarRacing 1.0)" in text
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_preset_gives_the_defaults_and_options_change_them(method):
+    config = default_config([method, "--preset", "paper", "--seed", "3"])
+    assert config == MazeSetup.preset("paper", method)
+    assert default_config([method, "--preset=tiny", "--domain=maze"]) == MazeSetup.preset("tiny", method)
+
+
+def test_it_trains_resumes_and_runs_a_saved_configuration_again(tmp_path, capsys):
+    first, again = tmp_path / "first", tmp_path / "again"
+    main(["train", "dr", "--preset", "tiny", *SHORT, "--learning-rate", "0.01", "--out", str(first)])
+    run = Run.load(first)
+    assert run.config.student.learning_rate == 0.01
+    assert run.config.evaluation.suite == ""
+    main(["train", "--config", str(first / "config.json"), "--out", str(again)])
+    assert (again / "metrics.csv").read_bytes() == (first / "metrics.csv").read_bytes()
+    assert (again / "policy.safetensors").read_bytes() == (first / "policy.safetensors").read_bytes()
+    main(["resume", str(first), "--steps", "768"])
+    assert Run.load(first).metrics()["steps"][-1] == 768
+    assert f"tutelage report {first}" in capsys.readouterr().out
+
+
+def test_seeds_get_a_directory_each(tmp_path):
+    main(["train", "dr", "--preset", "tiny", *SHORT, "--seeds", "2", "--seed", "5", "--out", str(tmp_path / "runs")])
+    assert [Run.load(tmp_path / "runs" / f"seed-{seed}").config.seed for seed in (5, 6)] == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["dr", "--replay-rate", "0.5"], "dr has no curator, so --replay-rate means nothing"),
+        (["plr", "--min-fill", "40"], "min_fill is a share of the buffer"),
+        (["plr", "--minibatches", "3"], "minibatches = 3 does not divide"),
+        (["plr", "--suite", "f1"], "maze has no suite 'f1'"),
+        (["plr", "--seeds", "0"], "seeds must be at least 1"),
+        (["plr", "--preset", "huge"], "There is no preset 'huge'"),
+        (["plr", "--domain", "chess"], "The domain 'chess' does not come with tutelage"),
+        (["plr", "--domain", "nowhere:Setup"], "nowhere:Setup cannot be imported"),
+        (["plr", "--config", "nowhere.json"], "nowhere.json cannot be read"),
+        (["sgd"], "invalid choice"),
+        (["plr", "--colour", "3"], "--colour"),
+        (["plr", "--learning-rate", "fast"], "fast"),
+    ],
+)
+def test_a_mistake_gets_a_sentence_and_writes_nothing(arguments, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    preset = [] if {"--preset", "--config"} & {*arguments} else ["--preset", "tiny"]
+    assert sentence in refused(["train", *arguments, *preset], capsys)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_configuration_with_an_unknown_field_is_refused(tmp_path, capsys):
+    content = {"config": MazeSetup.preset("tiny", "dr").to_json() | {"colour": "red"}}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    assert "There is no option colour" in refused(["train", "--config", str(tmp_path / "config.json")], capsys)
+
+
+def test_there_is_nothing_to_resume_where_there_is_no_run(tmp_path, capsys):
+    assert "is no run: it has no config.json" in refused(["resume", str(tmp_path)], capsys)
+
+
+def test_a_tracker_that_is_not_installed_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    said = refused(
+        ["train", "dr", "--preset", "tiny", *SHORT, "--track", "wandb", "--out", str(tmp_path / "r")], capsys
+    )
+    assert "Tracking with wandb needs its package: pip install wandb" in said
+
+
+@pytest.mark.slow
+def test_a_request_to_terminate_ends_cleanly(tmp_path):
+    run = tmp_path / "run"
+    command = ["train", "dr", "--preset", "tiny", "--steps", "100000000", "--suite", "", "--out", str(run)]
+    program = f"from tutelage.cli import main; main({command!r})"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 300
+    while not (run / "checkpoints").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGTERM)
+    said, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors.decode()
+    assert f"Go on with: tutelage resume {run}" in said.decode()
