@@ -141,7 +141,7 @@ def _laptop(method: MethodName) -> Config[RacingSetup]:
             scale=0.01,
             lean=(0.0, 0.0, -3.0),
         ),
-        steps=1_000_000,
+        steps=400_000,
         batch=32,
         anneal=True,
         student=quick,
