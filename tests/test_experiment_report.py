@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from made_up_curricula import HOSTILE, complete_run, entry, hostile_run, write_curriculum, write_snapshot
 from made_up_runs import LEVELS, made_up_config, write_run
@@ -17,7 +18,7 @@ from tutelage.cli import main
 from tutelage.experiment.config import Config
 from tutelage.experiment.files import read_csv
 from tutelage.experiment.mazes import MazeSetup
-from tutelage.experiment.report import report
+from tutelage.experiment.report import pictures, report
 from tutelage.experiment.report.ancestry import lineages
 from tutelage.experiment.report.blocks import number
 from tutelage.experiment.run import EVALUATIONS, METRICS, find_runs
@@ -183,6 +184,21 @@ def test_films(single):
         with Image.open(io.BytesIO(base64.b64decode(film["src"].partition(",")[2]))) as frames:
             assert frames.n_frames > 1
     assert len(page.all("source")) == len(films)  # a still for those who prefer less motion
+
+
+def test_a_film_keeps_to_its_size():
+    noise = np.random.default_rng(0).integers(0, 256, (64, 40, 40, 3), np.uint8)
+    whole, short = (frames_of(pictures.gif(noise, 50, size)) for size in (10**9, 50_000))
+    assert len(whole) == 64
+    assert 4 < len(short) < 40
+    assert sum(short) == pytest.approx(sum(whole), rel=0.1)  # it plays as long
+    assert len(pictures.gif(noise, 50, 50_000)) <= 50_000
+
+
+def frames_of(uri: str) -> list[int]:
+    """How long each frame of a film is shown."""
+    with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as film:
+        return [film.seek(i) or film.info["duration"] for i in range(film.n_frames)]
 
 
 def test_is_the_same_each_time(many, tmp_path):

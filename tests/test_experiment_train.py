@@ -230,6 +230,19 @@ def test_the_environment_of_the_process_is_not_written_down(whole, monkeypatch):
             assert value.encode() not in written, name
 
 
+def test_memory_does_not_grow(programs, tmp_path, monkeypatch):
+    iterate, alive = programs.curriculum.iterate, []
+
+    def counted(state, key):
+        alive.append(len(jax.live_arrays()))
+        return iterate(state, key)
+
+    monkeypatch.setattr(programs.curriculum, "iterate", counted)
+    train(CONFIG, tmp_path / "run", programs=programs, quiet=True)
+    assert len(alive) >= 8
+    assert alive[-1] <= alive[2]
+
+
 def test_seeds_share_what_is_compiled_and_differ_in_what_they_learn(whole, programs, tmp_path):
     config = replace(CONFIG, seed=1, steps=4 * 8 * 32)
     other = train(config, tmp_path / "seed-1", programs=programs, quiet=True)

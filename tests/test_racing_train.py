@@ -52,6 +52,7 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     [
         (RacingSetup(kernels=(2, 2)), "one kernel, one stride"),
         (RacingSetup(lean=(1.0,)), "three numbers"),
+        (RacingSetup(shrink=4), "Nothing is left of 24×24"),
         (RacingSetup(shrink=5), "divisor"),
         (RacingSetup(bumps=-1.0), "Bumps"),
     ],

@@ -3,6 +3,7 @@
 import chromium
 import pytest
 from made_up_curricula import complete_run, hostile_run
+from made_up_runs import write_run
 
 from tutelage.experiment.report import report
 
@@ -29,8 +30,22 @@ def browser():
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> str:
     directory = tmp_path_factory.mktemp("page")
-    runs = [complete_run(directory / method, method) for method in ("plr-perp", "accel")]
+    runs = [complete_run(directory / "accel", "accel"), write_run(directory / "dr", "dr")]
     return report(runs, directory / "report.html").as_uri()
+
+
+def test_faults_are_noticed(browser, tmp_path):
+    """Lest the tests below pass because nobody looks."""
+    faulty = tmp_path / "faulty.html"
+    faulty.write_text(
+        "<!doctype html><body style='margin: 0'><img src='data:image/png;base64,xxxx'><img src='missing.png'>"
+        "<p style='width: 3000px'>wide</p><script>console.error('oh')</script>"
+    )
+    browser.show(faulty.as_uri(), 400)
+    assert browser.evaluate(WITHOUT_PIXELS) == 2
+    assert len(browser.evaluate(STICKING_OUT)) == 1
+    assert len(browser.complaints) >= 2
+    assert any(address.endswith("missing.png") for address in browser.requests)
 
 
 @pytest.mark.parametrize("width", [400, 1200])

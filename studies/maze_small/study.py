@@ -55,15 +55,11 @@ def main(study: Study) -> None:
     workers = [context.Process(target=_work, args=(study, jobs, free)) for _ in cores]
     for worker in workers:
         worker.start()
-    try:
-        for worker in workers:
-            worker.join()
-    except KeyboardInterrupt:
-        for worker in workers:  # each finishes its iteration and saves
-            worker.join()
-        raise SystemExit("Stopped, and all is saved. The same command goes on.") from None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the workers get it, too: each finishes its iteration and saves
+    for worker in workers:
+        worker.join()
     if any(worker.exitcode for worker in workers):
-        raise SystemExit("A run failed; see above. What is done is kept, and the same command goes on.")
+        raise SystemExit("Not all runs are done. What is done is kept, and the same command goes on.")
 
     from tutelage.cli import main as tutelage
 
@@ -83,7 +79,7 @@ def _work(study: Study, jobs: multiprocessing.Queue, free: multiprocessing.Queue
         try:
             _train(study, *job)
         except Stopped:
-            return
+            raise SystemExit(1) from None
 
 
 def _train(study: Study, method: str, seed: int) -> None:
@@ -104,5 +100,4 @@ def _train(study: Study, method: str, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main(tyro.cli(Study, description=__doc__))

@@ -215,9 +215,10 @@ def _visit(
         estimate = learning.estimate(ppo, learner, rollout)
         episodes = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
         unit = learner.spread.deviation if ppo.scale_returns else jnp.ones(())
+        visit = _Visit(rollout, estimate, episodes, unit)
         # who else reads this must not sway, through fusions, how the students' update is rounded: methods that should
-        # be equal to the last bit read different parts of it
-        return learner, lax.optimization_barrier(_Visit(rollout, estimate, episodes, unit))
+        # be equal to the last bit read different parts of it; leaf by leaf, so that what nobody reads is never made
+        return learner, jax.tree.map(lax.optimization_barrier, visit)
 
     return _each(one)(students, queues, _student_keys(method, key))
 

@@ -48,10 +48,14 @@ class RacingSetup:
     lean: tuple[float, ...] = (0.0, 0.0, 0.0)
     """Where the untrained policy steers, accelerates and brakes: 0 in the middle, below 0 less (released code: 0)."""
 
+    @property
+    def view(self) -> View:
+        """What the student sees of a frame."""
+        return View(self.crop, self.grey, self.shrink, self.stack)
+
     def domain(self) -> Domain:
         """The tracks, and the car on them."""
-        view = View(self.crop, self.grey, self.shrink, self.stack)
-        return racing.domain(view, RacingDesign(bumps=self.bumps, noise=self.noise), self.frames)
+        return racing.domain(self.view, RacingDesign(bumps=self.bumps, noise=self.noise), self.frames)
 
     def student(self, domain: Domain) -> Network:
         """Convolutions and two heads."""
@@ -60,6 +64,14 @@ class RacingSetup:
             raise InputError(
                 "The student needs one kernel, one stride and one number of channels for each convolution; got "
                 f"{len(self.kernels)}, {len(self.strides)} and {len(self.channels)}."
+            )
+        side = self.view.shape[0]
+        for kernel, stride in zip(self.kernels, self.strides, strict=True):
+            side = (side - kernel) // stride + 1
+        if side < 1:
+            raise InputError(
+                f"Nothing is left of {self.view.shape[0]}×{self.view.shape[0]} pixels after {len(self.kernels)} "
+                "convolutions: shrink the view less, or take fewer convolutions or smaller strides."
             )
         if len(self.lean) != len(domain.env.actions.low):
             raise InputError(f"lean is three numbers, for steering, gas and brake; got {len(self.lean)}.")
@@ -141,7 +153,7 @@ def _laptop(method: MethodName) -> Config[RacingSetup]:
             scale=0.01,
             lean=(0.0, 0.0, -3.0),
         ),
-        steps=1_000_000,
+        steps=400_000,
         batch=32,
         anneal=True,
         student=quick,

@@ -80,7 +80,7 @@ class Row:
     wraps: bool = False
     """Go on in the next line instead of scrolling to the side."""
     large: bool = False
-    """Twice as wide."""
+    """Twice as high, and as wide as that needs."""
     joined: bool = False
     """Each follows from the one before: put arrows between them."""
 

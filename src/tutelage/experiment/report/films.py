@@ -20,13 +20,17 @@ FILMS = 12
 FRAMES, SECONDS = 100, 8
 """Of one film, at most."""
 
+SIZE = 3_000_000
+"""Letters that all films may take of the page."""
+
 
 def films(examples: Sequence[Example]) -> Section:
     """A few episodes of each method, on the same test levels."""
     blocks: list[Block] = []
+    count = max(2, FILMS // len(examples))
     for example in examples:
         try:
-            tiles = list(_tiles(example, max(2, FILMS // len(examples))))
+            tiles = list(_tiles(example, count, SIZE // (count * len(examples))))
         except InputError as error:  # a policy that does not fit is no reason to have no page
             blocks += [*example.heading, Note(f"There are no films. {error}")]
             continue
@@ -39,7 +43,7 @@ def films(examples: Sequence[Example]) -> Section:
     return Section("episodes", "Episodes", about, blocks)
 
 
-def _tiles(example: Example, count: int) -> Iterator[Tile]:
+def _tiles(example: Example, count: int, size: int) -> Iterator[Tile]:
     run, key = example.run, jax.random.key(example.run.config.seed)
     if not (run.directory / POLICY).exists():
         return
@@ -49,7 +53,7 @@ def _tiles(example: Example, count: int) -> Iterator[Tile]:
         shown = frames(run.domain, episode, FRAMES)
         if len(shown) > 1:  # a domain need not know how to draw moments
             milliseconds = min(150, 1000 * SECONDS // len(shown))
-            film, still = pictures.gif(shown, milliseconds), pictures.png(shown[-1])
+            film, still = pictures.gif(shown, milliseconds, size), pictures.png(shown[-1])
             words = _outcome(episode)
             yield Tile(film, f"An episode on {name}: {', '.join(words)}", [name, *words], still)
 

@@ -21,27 +21,23 @@ def overview(groups: Mapping[str, Sequence[Run]]) -> Section:
         for label, group in groups.items()
         for run in group
     ]
-    return Section(
-        "overview",
-        "At a glance",
-        "",
-        [Table([*head, f"test {metric}"] if metric else head, rows)],
-    )
+    return Section("overview", "At a glance", "", [Table([*head, f"test {metric}"] if metric else head, rows)])
 
 
 def _progress(run: Run) -> list[str]:
     metrics = run.metrics()
     if not metrics:
-        return ["0", "0", "0 %", "0", "–", "–"]
+        return ["0", "0", "0%", "0", "–", "–"]
     iterations, steps, updates = (int(metrics[name][-1]) for name in ("iteration", "steps", "updates"))
     timing = read_csv(run.directory / TIMING)
     seconds = sum(float(row["seconds"]) for row in timing)
-    # the first iterations are the compiler's
+    # not the mean: the first iterations are the compiler's
     speed = float(np.median([float(row["steps_per_second"]) for row in timing])) if timing else None
+    done = max(steps / run.config.steps, updates / run.config.updates if run.config.updates else 0)
     return [
         f"{iterations:,}",
         f"{steps:,}",
-        f"{min(1, steps / run.config.steps):.0%}",
+        f"{min(1, done):.0%}",
         f"{updates:,}",
         number(seconds / 3600),
         number(speed),

@@ -42,9 +42,9 @@ def report(runs: Sequence[Run], out: str | Path, *, with_films: bool = True, qui
         InputError: if the runs do not belong together, or the file cannot be written.
     """
     groups = by_method(runs)
-    names = {str(run.config.setup.name): run for run in runs}
-    if len(names) > 1:
-        raise InputError(f"These runs practised {' and '.join(names)}: make a report for each domain.")
+    domains = dict.fromkeys(run.config.setup.name for run in runs)
+    if len(domains) > 1:
+        raise InputError(f"These runs practised {' and '.join(domains)}: make a report for each domain.")
     out = Path(out)
     if out.is_dir():
         raise InputError(f"{out} is a directory: name a file in it.")

@@ -22,9 +22,6 @@ FILM_SIDE = 300
 PLAIN = Image.Dither.NONE
 """Drawings have few colours: they need no dithering, and with a palette they are a third the size."""
 
-FILM_BYTES = 400_000
-"""A film that is larger loses every second frame until it is not."""
-
 
 class Levels:
     """Draws the levels of a design, each but once."""
@@ -44,11 +41,14 @@ class Levels:
 
 def png(picture: Any) -> str:
     """A picture u8[H, W, 3]."""
-    return _uri(_small(picture, SIDE).quantize(128, dither=PLAIN), "PNG", optimize=True)
+    return _uri(_small(picture, SIDE).quantize(64, dither=PLAIN), "PNG", optimize=True)
 
 
-def gif(frames: Sequence[Any], milliseconds: int) -> str:
-    """A film of pictures u8[H, W, 3], which loops. The last frame stays for a second."""
+def gif(frames: Sequence[Any], milliseconds: int, size: int) -> str:
+    """A film of pictures u8[H, W, 3], which loops. The last frame stays for a second.
+
+    A film longer than `size` letters loses every second frame until it is not, or has but a few left.
+    """
     pictures = [_small(frame, FILM_SIDE) for frame in frames]
     palette = _side_by_side(pictures[:: 1 + len(pictures) // 8]).quantize(255, dither=PLAIN)
     pictures = [picture.quantize(palette=palette, dither=PLAIN) for picture in pictures]
@@ -56,7 +56,7 @@ def gif(frames: Sequence[Any], milliseconds: int) -> str:
         first, *rest = pictures
         durations = [milliseconds] * len(rest) + [1000]
         uri = _uri(first, "GIF", save_all=True, append_images=rest, duration=durations, loop=0)
-        if len(uri) <= FILM_BYTES or len(pictures) < 8:
+        if len(uri) <= size or len(pictures) < 8:
             return uri
         pictures = [*pictures[:-1:2], pictures[-1]]
         milliseconds *= 2

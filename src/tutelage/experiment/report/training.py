@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import jax
@@ -68,7 +69,8 @@ def _measured(runs: Sequence[Run]) -> list[str]:
 
 def _order(name: str) -> tuple[int, str, int, str]:
     kind, _, measure = name.rpartition("/")
-    place = FIRST.index(measure) if measure in FIRST else len(FIRST)
+    base = re.sub(r"_p\d+$", "", measure)  # quantiles stand beside what they are of
+    place = FIRST.index(base) if base in FIRST else len(FIRST)
     return place, measure, KINDS.index(kind) if kind in KINDS else len(KINDS), kind
 
 
