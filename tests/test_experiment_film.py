@@ -80,7 +80,7 @@ def test_a_mazes_frame_lights_what_the_agent_sees(see_through):
 @pytest.mark.slow
 def test_a_race_is_shown_from_the_seat_and_from_above():
     domain = racing.domain()
-    (entry,) = domain.suites["bezier"]
+    entry = domain.suites["bezier"][0]
     short = replace(entry, env=replace(entry.env, frames=40))
     pictures = film(domain, short, Policy(uniform_network(domain.env.actions), ()), KEY, 3)
     assert [picture.shape for picture in pictures] == [(480, 960, 3)] * 3
