@@ -59,7 +59,10 @@ class Programs:
         self.curriculum = config.curriculum()
         domain, student = self.curriculum.parts.domain, self.curriculum.parts.student
         levels, evaluation = config.test_levels(domain), config.evaluation
-        self.evaluator = Evaluator(domain, levels, student, evaluation.episodes, evaluation.greedy) if levels else None
+        self.evaluator = None
+        if levels:
+            devices = self.curriculum.mesh.size
+            self.evaluator = Evaluator(domain, levels, student, evaluation.episodes, evaluation.greedy, devices)
         self.snapshots = Snapshots(self.curriculum, config.keeping.snapshot_levels)
 
 
