@@ -133,7 +133,9 @@ class RacingSpeed:
     gymnasium: bool = True
     """Measure the environment beside Gymnasium's."""
     training: bool = True
-    """Measure training, with the student's convolutions as matrix products and as `lax.conv`."""
+    """Measure training."""
+    plain: bool = False
+    """Also measure training with `lax.conv`, whose gradient takes XLA minutes on a CPU."""
 
     def run(self) -> None:
         """Print what was measured."""
@@ -161,8 +163,10 @@ class RacingSpeed:
         config = replace(RacingSetup.preset("paper", "dr"), batch=self.levels, length=self.actions)
         method, parts = config.record(), config.curriculum().parts
         assert isinstance(parts.domain.env.actions, Box)
-        plain = plain_pixel_student(PixelStudent(parts.domain.env.actions))
-        candidates = {"dr": (method, parts), "dr, lax.conv": (method, replace(parts, student=plain))}
+        candidates = {"dr": (method, parts)}
+        if self.plain:
+            plain = plain_pixel_student(PixelStudent(parts.domain.env.actions))
+            candidates["dr, lax.conv"] = method, replace(parts, student=plain)
         actions = self.levels * self.actions
         print(f"{'training':>16} {'actions/s':>9} {'× DR':>6} {'iteration':>9} {'all cores':>9} {'compile':>9}")
         timings = dict(speed.time_training(candidates, self.rounds))
