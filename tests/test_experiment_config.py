@@ -46,6 +46,8 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     assert MazeSetup.preset("released", "dr").student.entropy_weight == 0.01
     assert (released.setup.view, released.setup.head, released.setup.activation) == (5, (32,), "tanh")
     assert MazeSetup.preset("released", "plr").record().curator.temperature == 0.1
+    assert released.setup.domain().design.clears
+    assert not MazeSetup.preset("paper", "repaired").setup.domain().design.clears
 
 
 def tiny(method="plr-perp", **changes):

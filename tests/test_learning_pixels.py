@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from tutelage.domains.racing import RacingDesign, RacingEnv, View
 from tutelage.learning.network import Network
-from tutelage.learning.pixel_student import PixelStudent, pixel_student, plain_pixel_student, released
+from tutelage.learning.pixel_student import PixelStudent, pixel_student, plain_pixel_student
 from tutelage.learning.sketch_teacher import sketch_teacher
 from tutelage.types import Box
 
@@ -63,7 +63,8 @@ def test_fast_is_plain(module, shape):
 
 
 def test_the_paper_and_the_released_code_end_in_256_features():
-    for module, shape in ((PixelStudent(BOX), (84, 84, 3)), (released(BOX), (96, 96, 12))):
+    released = PixelStudent(BOX, kernels=(4, 3, 3, 3, 3, 3))
+    for module, shape in ((PixelStudent(BOX), (84, 84, 3)), (released, (96, 96, 12))):
         obs = jax.ShapeDtypeStruct((1, 1, *shape), jnp.uint8)
         params = jax.eval_shape(pixel_student(module).init, jax.random.key(0), obs)
         assert params["actor"]["layer0"]["kernel"].shape == (256, 100)

@@ -17,6 +17,10 @@ def _sample(design, count, seed=0):
     return jax.jit(jax.vmap(design.sample))(jax.random.split(jax.random.key(seed), count))
 
 
+def _each(levels):
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], levels) for i in range(len(levels.direction))]
+
+
 def _blocks(levels):
     return np.asarray(levels.walls)[:, 1:-1, 1:-1].sum((1, 2))
 
@@ -116,8 +120,24 @@ def test_editor_moves_goal_and_agent_off_occupied_cells():
     assert set(np.asarray(levels.direction)) == {0, 1, 2, 3}
 
 
-def test_agent_does_not_land_on_the_goal():
-    levels, _, _ = _edit_often(MazeDesign(size=5, blocks=0), [4, 4], 200)
+def test_walls_may_give_way_to_goal_and_agent():
+    levels, _, _ = _edit_often(MazeDesign(size=5, blocks=7, clears=True), [*range(7), 0, 4], 4)
+    assert {show(level) for level in _each(levels)} <= {f"#####\n#G###\n##{arrow}##\n##..#\n#####" for arrow in "Av<^"}
+
+
+def test_random_goals_and_agents_may_strike_any_cell():
+    levels = _sample(MazeDesign(size=5, blocks=7, clears=True), 4000)
+    assert bool(jax.vmap(valid)(levels).all())
+    goals = collections.Counter(map(tuple, np.asarray(levels.goal).tolist()))
+    assert len(goals) == 9
+    assert min(goals.values()) > 370  # 444 each, whether there was a wall or not
+    walls = 9 * (1 - (8 / 9) ** 7)
+    assert abs(_blocks(levels).mean() - walls * (8 / 9) ** 2) < 0.1  # each of the two strikes one of nine cells
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_agent_does_not_land_on_the_goal(clears):
+    levels, _, _ = _edit_often(MazeDesign(size=5, blocks=0, clears=clears), [4, 4], 200)
     assert np.all(np.asarray(levels.goal) == 2)
     assert bool(jax.vmap(valid)(levels).all())
     assert len(np.unique(levels.agent, axis=0)) == 8

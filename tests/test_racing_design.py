@@ -140,6 +140,7 @@ def test_the_domain():
     racing = domain(View(crop=True, stack=2))
     assert {name: len(levels) for name, levels in racing.suites.items()} == {
         "f1": 20,
+        "f1-released": 20,
         "bezier": 10,
         "original": 1,
     }

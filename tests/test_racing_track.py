@@ -54,6 +54,14 @@ def test_a_square():
     assert not track.overlaps(line).any()
 
 
+def test_it_may_start_at_the_first_control_point_by_angle():
+    line = track.bezier(track.from_points(SQUARE), start_east=False)
+    np.testing.assert_allclose(line.points[0], (-50, -50), atol=3)  # at −135°
+    east = bezier(track.from_points(SQUARE))
+    shift = np.abs(np.asarray(line.points) - east.points[0]).sum(1).argmin()
+    np.testing.assert_array_equal(np.roll(line.points[: int(line.n)], -shift, 0), east.points[: int(line.n)])
+
+
 def test_a_figure_of_eight_overlaps_itself():
     t = np.linspace(0, 2 * np.pi, 200, endpoint=False)
     line = track.from_closed_line(np.stack([100 * np.sin(t), 60 * np.sin(2 * t)], 1), 400)

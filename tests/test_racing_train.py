@@ -41,10 +41,16 @@ def test_the_papers_preset_is_its_table():
 
 
 def test_the_released_codes_preset_differs_where_facts_say_so():
-    released = RacingSetup.preset("released", "plr").setup
-    assert released.kernels == (4, 3, 3, 3, 3, 3)
-    assert released.domain().env.view.shape == (96, 96, 12)
-    assert released.domain().design.editor.noise == 4
+    config = RacingSetup.preset("released", "plr")
+    domain = config.setup.domain()
+    assert config.setup.kernels == (4, 3, 3, 3, 3, 3)
+    assert domain.env.view.shape == (96, 96, 12)
+    assert not domain.env.start_east
+    assert domain.design.editor.noise == 4
+    limits = {level.name: level.env.frames for level in config.test_levels(domain)}
+    paper = {level.name: level.env.frames for level in domain.suites["f1"]}
+    assert limits == paper | {"Mexico": 3000, "Russia": 2000}
+    assert (paper["Mexico"], paper["Russia"]) == (2000, 1500)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ class MazeSetup:
     """Walls that a level may have (paper: 25, also 50; ACCEL 60)."""
     vary_blocks: bool = False
     """Draw the number of walls anew for each random level, up to `blocks` (ACCEL)."""
+    clears: bool = False
+    """A wall gives way to a goal or agent put there (released code), instead of moving them on (paper)."""
     view: int = 7
     """Cells along a side of what the agent sees (paper: 7; released code: 5)."""
     see_through: bool = True
@@ -55,7 +57,14 @@ class MazeSetup:
     def domain(self) -> Domain:
         """The mazes."""
         return maze.domain(
-            self.size, self.blocks, self.view, self.see_through, self.max_steps, self.reward, self.vary_blocks
+            self.size,
+            self.blocks,
+            self.view,
+            self.see_through,
+            self.max_steps,
+            self.reward,
+            self.vary_blocks,
+            self.clears,
         )
 
     def student(self, domain: Domain) -> Network:
@@ -114,7 +123,7 @@ def _released(method: MethodName) -> Config[MazeSetup]:
         curator = replace(curator, temperature=0.1, replace_equals=True, replay_rate=rate)
     return replace(
         paper,
-        setup=replace(paper.setup, view=5, reward="minigrid", head=(32,), activation="tanh"),
+        setup=replace(paper.setup, clears=True, view=5, reward="minigrid", head=(32,), activation="tanh"),
         student=PPO(entropy_weight=0.01 if explores else 0.0, rollout_ends=True),
         teacher=PPO(rollout_ends=True),
         curator=curator,

@@ -31,6 +31,8 @@ class RacingSetup:
     """Frames seen at once, eight frames apart (paper: 1; released code: 4)."""
     frames: int = 1000
     """Frames after which an episode ends (paper: 1000); an action is held for 8."""
+    start_east: bool = True
+    """Start where the track is at 0° (paper: yes; released code: no, at its first control point by angle)."""
     bumps: float | None = None
     """Metres by which random tracks leave a circle, which is easier (paper: None, points anywhere in a square)."""
     noise: int = 16
@@ -55,7 +57,8 @@ class RacingSetup:
 
     def domain(self) -> Domain:
         """The tracks, and the car on them."""
-        return racing.domain(self.view, RacingDesign(bumps=self.bumps, noise=self.noise), self.frames)
+        design = RacingDesign(bumps=self.bumps, noise=self.noise)
+        return racing.domain(self.view, design, self.frames, self.start_east)
 
     def student(self, domain: Domain) -> Network:
         """Convolutions and two heads."""
@@ -130,10 +133,11 @@ def _released(method: MethodName) -> Config[RacingSetup]:
     replays = paper.curator != Replay()
     return replace(
         paper,
-        setup=RacingSetup(stack=4, noise=4, kernels=(4, 3, 3, 3, 3, 3)),
+        setup=RacingSetup(start_east=False, stack=4, noise=4, kernels=(4, 3, 3, 3, 3, 3)),
         student=replace(paper.student, rollout_ends=True),
         teacher=replace(paper.teacher, rollout_ends=True),
         curator=replace(paper.curator, replace_equals=True) if replays else paper.curator,
+        evaluation=replace(paper.evaluation, suite="f1-released"),
     )
 
 

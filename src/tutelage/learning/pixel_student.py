@@ -90,8 +90,3 @@ def pixel_student(module: PixelStudent) -> Network:
         return carry, module.apply({"params": params}, features, method="heads")
 
     return plain._replace(apply=apply)
-
-
-def released(actions: Box) -> PixelStudent:
-    """The sizes of the released code, which stacks four frames."""
-    return PixelStudent(actions, kernels=(4, 3, 3, 3, 3, 3))

@@ -23,13 +23,14 @@ def domain(
     max_steps: int = 250,
     reward: Literal["paper", "minigrid"] = "paper",
     vary_blocks: bool = False,
+    clears: bool = False,
 ) -> Domain:
     """Mazes as the paper sets them, unless told otherwise."""
     env = MazeEnv(view, see_through, max_steps, reward)
     return Domain(
         name="maze",
         env=env,
-        design=MazeDesign(size, blocks, vary_blocks),
+        design=MazeDesign(size, blocks, vary_blocks, clears),
         suites={"paper": paper_suite(env), "maze": suite(env)},
         optimal_return=optimal_return,
         solved_above=0.0,

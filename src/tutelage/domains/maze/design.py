@@ -2,7 +2,7 @@
 
 Domain randomisation draws a budget of walls with replacement, then the goal, then the agent (paper, section 5.1
 and appendix). Drawing the goal among all cells and moving it to a random empty one if it hits a wall is the same as
-drawing it among the empty cells, which is what `sample` does.
+drawing it among the empty cells, which is what `sample` does. In the released code the wall gives way instead.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ import jax.numpy as jnp
 from tutelage.domains.maze import image
 from tutelage.domains.maze import level as text
 from tutelage.domains.maze.editor import EditorState, MazeEditor
-from tutelage.domains.maze.level import Level, at, below, furnish, random_cell, room, valid
+from tutelage.domains.maze.level import Level, at, below, furnish, furnish_anywhere, random_cell, room, valid
 from tutelage.domains.maze.oracle import shortest_path
 from tutelage.types import Design, InputError, Json, Key
 
 
 @dataclass(frozen=True)
 class MazeDesign(Design):
-    """Mazes of one size, border included. The budget is `blocks` walls, or uniform in 0..blocks with `vary_blocks`."""
+    """Mazes of one size, border included. The budget is `blocks` walls, or uniform in 0..blocks with `vary_blocks`.
+
+    Goal and agent go around walls, or with `clears` walls give way to them.
+    """
 
     size: int = 15
     blocks: int = 25
     vary_blocks: bool = False
+    clears: bool = False
 
     def __post_init__(self) -> None:
         if self.size < 4:
@@ -40,7 +44,7 @@ class MazeDesign(Design):
     @property
     def editor(self) -> MazeEditor:
         """The teacher's MDP. A teacher always has the whole budget, and may waste it."""
-        return MazeEditor(self.size, self.blocks)
+        return MazeEditor(self.size, self.blocks, self.clears)
 
     def sample(self, key: Key) -> Level:
         """Draw walls, then the goal, then the agent and its heading."""
@@ -51,7 +55,8 @@ class MazeDesign(Design):
             count = below(count_key, self.blocks + 1)
             cells = jnp.where(jnp.arange(self.blocks) < count, cells, inner**2)  # one past the end: no cell
         hit = jnp.any(cells[:, None] == jnp.arange(inner**2), axis=0).reshape(inner, inner)
-        return furnish(place_key, jnp.pad(hit, 1, constant_values=True))
+        place = furnish_anywhere if self.clears else furnish
+        return place(place_key, jnp.pad(hit, 1, constant_values=True))
 
     def build(self, key: Key, state: EditorState) -> Level:
         """The maze that an editor has finished."""

@@ -1,7 +1,8 @@
 """The teacher's MDP: it builds a maze cell by cell, walls first, then the goal, then the agent (paper, section 5.1).
 
-A wall onto a wall does nothing. Goal and agent onto an occupied cell go to a random empty one instead, so every
-cell changes at most once in an episode. The teacher sees the whole grid, the time and fresh noise at every step.
+A wall onto a wall does nothing. Goal and agent onto an occupied cell go to a random empty one instead; by the released
+code's rule (`clears`) a wall gives way to them, and only the goal does not. The teacher sees the whole grid, the time
+and fresh noise at every step.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class MazeEditor(Env):
 
     size: int
     blocks: int
+    clears: bool = False
 
     @property
     def actions(self) -> Discrete:
@@ -67,10 +69,13 @@ class MazeEditor(Env):
         cell_key, noise_key = jax.random.split(key)
         cell = 1 + jnp.stack(jnp.divmod(jnp.asarray(action, jnp.int32), self.size - 2))
         here = at(cell, self.size)
-        empty = ~state.walls & ~at(state.goal, self.size)
-        landing = jnp.where(jnp.any(here & empty), cell, random_cell(cell_key, empty))
+        taken = at(state.goal, self.size)
+        empty = ~state.walls & ~taken
+        free = ~taken if self.clears else empty
+        landing = jnp.where(jnp.any(here & free), cell, random_cell(cell_key, empty))
+        cleared = state.walls & ~at(landing, self.size)  # unchanged if it lands on an empty cell
         state = EditorState(
-            walls=jnp.where(state.time < self.blocks, state.walls | here, state.walls),
+            walls=jnp.where(state.time < self.blocks, state.walls | here, cleared),
             goal=jnp.where(state.time == self.blocks, landing, state.goal),
             agent=jnp.where(state.time == self.blocks + 1, landing, state.agent),
             direction=state.direction,

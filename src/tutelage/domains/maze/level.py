@@ -91,6 +91,19 @@ def furnish(key: Key, walls: jax.Array) -> Level:
     return Level(walls, agent, below(heading_key, 4), goal)
 
 
+def furnish_anywhere(key: Key, walls: jax.Array) -> Level:
+    """Put a goal, then an agent with a random heading, on random inner cells, where walls give way to them.
+
+    Only an agent that would stand on the goal goes to a random empty cell instead (the released code's rule).
+    """
+    goal_key, agent_key, second_key, heading_key = jax.random.split(key, 4)
+    size = walls.shape[0]
+    goal, drawn = (random_cell(k, ~room(size)) for k in (goal_key, agent_key))
+    taken = at(goal, size)
+    agent = jnp.where(jnp.all(drawn == goal), random_cell(second_key, ~walls & ~taken), drawn)
+    return Level(walls & ~taken & ~at(agent, size), agent, below(heading_key, 4), goal)
+
+
 def parse(text: str, size: int | None = None) -> Level:
     """Read a drawing: `#` wall, `.` empty, `G` goal, the agent as `A` or `>` (east), `v`, `<` or `^`.
 

@@ -11,17 +11,21 @@ from tutelage.types import Domain
 __all__ = ["RacingDesign", "RacingEnv", "View", "domain"]
 
 
-def domain(view: View = WHOLE_VIEW, design: RacingDesign = BEZIER_TRACKS, frames: int = 1000) -> Domain:
+def domain(
+    view: View = WHOLE_VIEW, design: RacingDesign = BEZIER_TRACKS, frames: int = 1000, start_east: bool = True
+) -> Domain:
     """CarRacing with the paper's training rules, seen through `view`, on levels of `design`.
 
-    `frames` limits an episode in training; test levels have limits of their own.
+    `frames` limits an episode in training and `start_east` says where it begins; test levels have rules of their own.
     """
+    f1 = suite.f1(view)
     return Domain(
         name="racing",
-        env=RacingEnv(frames=frames, view=view),
+        env=RacingEnv(frames=frames, view=view, start_east=start_east),
         design=design,
         suites={
-            "f1": suite.f1(view),
+            "f1": f1,
+            "f1-released": suite.with_frames(f1, suite.RELEASED_FRAMES),
             "bezier": suite.bezier(view),
             "original": suite.original_car_racing(view),
         },

@@ -115,6 +115,7 @@ class RacingEnv(Env):
     canvas: Canvas = BEZIER_CANVAS
     view: View = WHOLE_VIEW
     candidates: int = 128  # tiles that one action can touch: so many of the nearest
+    start_east: bool = True  # begin where a Bézier track is at 0°, not at its first control point by angle
 
     @property
     def actions(self) -> Box:
@@ -128,7 +129,7 @@ class RacingEnv(Env):
 
     def load(self, level: track.Level | track.CentreLine) -> Scene:
         """Build the tiles of a track and paint its texture."""
-        line = track.bezier(level) if isinstance(level, track.Level) else level
+        line = track.bezier(level, self.start_east) if isinstance(level, track.Level) else level
         corners = track.tiles(line)
         real = jnp.arange(corners.shape[0]) < line.n
         corners = jnp.where(real[:, None, None], corners, 1e6)  # nothing can touch what is not there

@@ -8,6 +8,7 @@ benchmark. All are played by Gymnasium's rules: no early end, and a penalty for 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
@@ -26,6 +27,8 @@ from tutelage.types import InputError, Key, TestLevel
 F1_TILES = 5000
 F1_FIELD = 500.0  # metres: the circuits do not fit on Gymnasium's
 F1_CANDIDATES = 512  # tiles are so short that a fast car meets hundreds in an action
+RELEASED_FRAMES = {"Mexico": 3000, "Russia": 2000}
+"""Where the released code's limits are not the paper's."""
 HELD_OUT = 10  # Bézier tracks for testing
 HELD_OUT_SEED = 20_210_606
 
@@ -69,6 +72,16 @@ def centre_line(circuit: Circuit, size: int = F1_TILES) -> track.CentreLine:
 def f1(view: View) -> tuple[TestLevel, ...]:
     """The 20 circuits."""
     return tuple(on_line(each.name, centre_line(each), each.frames, view) for each in circuits())
+
+
+def with_frames(levels: Iterable[TestLevel], frames: Mapping[str, int]) -> tuple[TestLevel, ...]:
+    """The same test levels of CarRacing, those named with other limits."""
+
+    def limited(level: TestLevel) -> TestLevel:
+        assert isinstance(level.env, RacingEnv)
+        return replace(level, env=replace(level.env, frames=frames.get(level.name, level.env.frames)))
+
+    return tuple(map(limited, levels))
 
 
 def bezier(view: View) -> tuple[TestLevel, ...]:

@@ -48,8 +48,11 @@ class CentreLine(NamedTuple):
     n: jax.Array  # i32[]
 
 
-def bezier(level: Level) -> CentreLine:
-    """The centre line of a level: f32[468, 2], bounding box centred on the origin, start nearest to 0°."""
+def bezier(level: Level, start_east: bool = True) -> CentreLine:
+    """The centre line of a level: f32[468, 2], its bounding box centred on the origin.
+
+    It starts at the point nearest to 0° (paper), or at the first control point by angle, from −180° (released code).
+    """
     real = jnp.arange(MAX_POINTS) < level.n
     mean = jnp.where(real[:, None], level.points, 0).sum(0) / level.n
     spoke = level.points - mean
@@ -73,9 +76,11 @@ def bezier(level: Level) -> CentreLine:
     real = jnp.arange(TILES) < count
     low = jnp.where(real[:, None], points, jnp.inf).min(0)
     high = jnp.where(real[:, None], points, -jnp.inf).max(0)
-    spoke = points - mean
-    east = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(spoke[:, 1], spoke[:, 0])), jnp.inf))
-    points = (points - (low + high) / 2)[_wrap(east, TILES, count)]
+    first: int | jax.Array = 0
+    if start_east:
+        spoke = points - mean
+        first = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(spoke[:, 1], spoke[:, 0])), jnp.inf))
+    points = (points - (low + high) / 2)[_wrap(first, TILES, count)]
     return CentreLine(points, headings(points, count), count)
 
 
