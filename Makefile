@@ -14,8 +14,8 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 quickstart: $(VENV)/.runtime
-	$(BIN)/tutelage train plr-perp --preset laptop --steps 1000000 --out artefacts/quickstart --overwrite
-	$(BIN)/tutelage eval artefacts/quickstart --suite paper --episodes 20 --references
+	$(BIN)/tutelage train plr-perp --preset laptop --out artefacts/quickstart --overwrite
+	$(BIN)/tutelage eval artefacts/quickstart --suite maze --episodes 20 --references
 	$(BIN)/tutelage report artefacts/quickstart
 
 test: lint

@@ -136,14 +136,14 @@ def _laptop(method: MethodName) -> Config[MazeSetup]:
     return replace(
         _paper(method),
         setup=MazeSetup(view=5, hidden=128, generator_filters=32),
-        steps=2_000_000,
+        steps=4_000_000,
         batch=64,
         anneal=True,
         student=quick,
         teacher=replace(quick, entropy_weight=0.01),
         curator=_replay(method, capacity=1000, min_fill=0.25),
-        evaluation=Evaluation("paper", evaluate_every=20),
-        keeping=Keeping(checkpoint_every=20, snapshot_every=20),
+        evaluation=Evaluation("maze", evaluate_every=40),
+        keeping=Keeping(checkpoint_every=20, snapshot_every=40),
     )
 
 
