@@ -17,7 +17,8 @@ from PIL import Image
 from tutelage.curriculum.methods import METHODS
 from tutelage.experiment import plots, style
 from tutelage.experiment.compare import ALL, compare
-from tutelage.experiment.run import Run
+from tutelage.experiment.files import csv_text
+from tutelage.experiment.run import METRICS, Run
 from tutelage.types import InputError
 
 ENTRIES = [
@@ -92,6 +93,25 @@ def test_curves_are_means_with_a_band(runs: list[Run]):
     assert line.get_ydata() == pytest.approx(values.mean(axis=0))
     band = axes.collections[0].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx((values.mean(axis=0) + values.std(axis=0, ddof=1) / np.sqrt(3)).max())
+
+
+def test_percentiles_are_dotted_lines_beside_what_they_are_of(tmp_path: Path):
+    run = write_run(tmp_path)
+    rows = [
+        {"steps": 1, "score": 0.5, "score_p10": 0.1, "score_p90": 0.8},
+        {"steps": 2, "score": 0.6, "score_p10": 0.2, "score_p90": 0.9},
+    ]
+    (tmp_path / METRICS).write_text(csv_text(rows, [*rows[0]]))
+    [axes] = plots.training_curves([run], ["score"]).axes
+    middle, low, high = axes.lines
+    assert [line.get_ydata().tolist() for line in (middle, low, high)] == [[0.5, 0.6], [0.1, 0.2], [0.8, 0.9]]
+    assert (middle.get_linestyle(), low.get_linestyle(), high.get_linestyle()) == ("-", ":", ":")
+
+
+def test_long_names_are_folded_in_their_middle():
+    assert style.folded("Labyrinth2") == "Labyrinth2"
+    assert style.folded("NineRoomsFewerDoors") == "NineRooms\nFewerDoors"
+    assert style.folded("perfectlyunbreakable") == "perfectlyunbreakable"
 
 
 def test_small_multiples_show_every_level_and_all(runs: list[Run]):

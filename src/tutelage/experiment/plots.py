@@ -29,7 +29,10 @@ from tutelage.types import InputError, Json
 def training_curves(
     runs: Sequence[Run], metrics: Sequence[str], against: Clock = "steps", title: str = "While training"
 ) -> Figure:
-    """Metrics of training, a panel each: every method's mean over runs, with its standard error as a band."""
+    """Metrics of training, a panel each: every method's mean over runs, with its standard error as a band.
+
+    Where there are percentiles of a metric (its name with _p10 and _p90), their means are dotted lines.
+    """
     logs = {label: [run.metrics() for run in group] for label, group in by_method(runs).items()}
     known = sorted({name for group in logs.values() for log in group for name in log})
     if not metrics:
@@ -37,9 +40,17 @@ def training_curves(
     if unknown := [metric for metric in metrics if metric not in known]:
         raise InputError(f"No run has measured {unknown[0]!r}; they have: {', '.join(known) or 'nothing yet'}.")
     figure, panels = style.panels(len(metrics), columns=3, height=2.1 if len(metrics) > 1 else 3.2, sharex=True)
+
+    def curves(metric: str) -> dict[str, list[Curve]]:
+        return {label: [(log[against], log[metric]) for log in g if metric in log] for label, g in logs.items()}
+
     for metric, axes in zip(metrics, panels, strict=True):
-        _curves(axes, {label: [(log[against], log[metric]) for log in g if metric in log] for label, g in logs.items()})
+        _curves(axes, curves(metric))
         axes.set_title(metric)
+        if {f"{metric}_p10", f"{metric}_p90"} <= {*known}:
+            axes.set_title(f"{metric}, and its 10 and 90 %")
+            for percentile in ("p10", "p90"):
+                _percentiles(axes, curves(f"{metric}_{percentile}"))
     figure.supxlabel(UNITS[against], fontsize="medium")
     style.legend(figure, [*logs], title)
     return figure
@@ -93,7 +104,8 @@ def bars(comparison: Comparison, title: str = "") -> Figure:
                 error_kw={"elinewidth": 1, "capsize": 2, "ecolor": style.INK},
                 color=look["color"],
             )
-        axes.set_xticks(range(len(shown)), shown, fontsize=8 if across > 6 else 9)
+        names = [style.folded(level) for level in shown] if across > 6 else shown
+        axes.set_xticks(range(len(shown)), names, fontsize=8 if across > 6 else 9)
         axes.tick_params(axis="x", length=0)
         axes.grid(visible=False, axis="x")
         axes.set_xlim(-0.6, across - 0.4)
@@ -181,6 +193,14 @@ def _curves(axes: Axes, curves: Mapping[str, Sequence[Curve]]) -> None:
             axes.fill_between(x, middle - error, middle + error, color=look["color"], alpha=0.2, linewidth=0)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.margins(x=0.02)
+
+
+def _percentiles(axes: Axes, curves: Mapping[str, Sequence[Curve]]) -> None:
+    """Each label's mean curve, thin and dotted."""
+    for label, look in style.looks([*curves]).items():
+        x, y = align(curves[label])
+        if x.size:
+            axes.plot(x, mean(y), color=look["color"], linewidth=0.8, linestyle=":")
 
 
 @style.drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
@@ -82,6 +83,15 @@ def display(label: str) -> str:
     """The paper's name of a method, with the settings that may follow it."""
     method, comma, settings = label.partition(",")
     return NAMES.get(method, method) + comma + settings
+
+
+def folded(name: str, limit: int = 13) -> str:
+    """A long name of several Words in two lines, as even as can be."""
+    breaks = [match.start() for match in re.finditer(r"(?<=[a-z])(?=[A-Z])", name)]
+    if len(name) <= limit or not breaks:
+        return name
+    best = min(breaks, key=lambda i: abs(i - len(name) / 2))
+    return f"{name[:best]}\n{name[best:]}"
 
 
 def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -28,7 +28,7 @@ def configuration(groups: Mapping[str, Sequence[Run]]) -> Section:
     blocks.append(Columns(_by_part({name: _text(options.get(name)) for name in names if name not in differing})))
     versions = dict.fromkeys(_versions(run) for group in groups.values() for run in group)
     blocks.append(Note("Ran with " + "; and with ".join(versions) + "."))
-    about = "Train one like it with tutelage train METHOD --config RUN/config.json."
+    about = "Train one like it with tutelage train --config RUN/config.json."
     return Section("configuration", "Configuration", about, blocks)
 
 

@@ -31,8 +31,6 @@ def _progress(run: Run) -> list[str]:
     iterations, steps, updates = (int(metrics[name][-1]) for name in ("iteration", "steps", "updates"))
     timing = read_csv(run.directory / TIMING)
     seconds = sum(float(row["seconds"]) for row in timing)
-    # not the mean: the first iterations are the compiler's
-    speed = float(np.median([float(row["steps_per_second"]) for row in timing])) if timing else None
     done = max(steps / run.config.steps, updates / run.config.updates if run.config.updates else 0)
     return [
         f"{iterations:,}",
@@ -40,7 +38,7 @@ def _progress(run: Run) -> list[str]:
         f"{min(1, done):.0%}",
         f"{updates:,}",
         number(seconds / 3600),
-        number(speed),
+        number(steps / seconds if seconds else None),
     ]
 
 

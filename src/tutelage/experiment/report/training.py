@@ -22,6 +22,8 @@ KINDS = ("new", "replayed", "edited")
 UNTOLD = (*PLACE, "replay", "finite")
 """Columns that are no measurements, or that would not be there to see were they of interest."""
 
+PERCENTILE = re.compile(r"_p\d+$")
+
 
 def training(runs: Sequence[Run], domain: Domain) -> Section:
     """All metrics but complexity: on the levels, of the learner, of the buffer, of the generator, of the antagonist."""
@@ -64,13 +66,13 @@ def _measured(runs: Sequence[Run]) -> list[str]:
     """Metrics of which any run has a number."""
     logs = [run.metrics() for run in runs]
     names = {name for log in logs for name, values in log.items() if np.isfinite(values).any()}
+    names = {name for name in names if not PERCENTILE.search(name)}  # which are drawn with what they are of
     return sorted((name for name in names if name.rpartition("/")[2] not in UNTOLD), key=_order)
 
 
 def _order(name: str) -> tuple[int, str, int, str]:
     kind, _, measure = name.rpartition("/")
-    base = re.sub(r"_p\d+$", "", measure)  # quantiles stand beside what they are of
-    place = FIRST.index(base) if base in FIRST else len(FIRST)
+    place = FIRST.index(measure) if measure in FIRST else len(FIRST)
     return place, measure, KINDS.index(kind) if kind in KINDS else len(KINDS), kind
 
 
