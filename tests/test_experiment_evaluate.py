@@ -12,7 +12,7 @@ from probes import Aim, Wait, small
 
 from tutelage.domains import maze
 from tutelage.experiment import evaluate
-from tutelage.experiment.evaluate import Evaluator, Score, grouped
+from tutelage.experiment.evaluate import Draws, Evaluator, Score, grouped
 from tutelage.experiment.policy import fresh_params
 from tutelage.experiment.references import optimal_scores, random_scores, uniform_network, untrained_scores
 from tutelage.learning.grid_student import GridStudent, grid_student
@@ -76,17 +76,33 @@ def test_more_episodes_begin_with_the_same_ones():
     np.testing.assert_array_equal(few.returns, many.returns[:3])
 
 
+def names(kinds):
+    return [[[level.name for level in draws.levels] for draws in kind] for kind in kinds]
+
+
 def test_levels_of_a_kind_share_a_program():
-    groups = [[level.name for level in draws.levels] for draws in grouped(MAZES.suites["paper"], 2)]
-    assert groups == [
-        ["SixteenRooms", "SixteenRooms2", "Labyrinth", "Labyrinth2", "Maze", "Maze2"],
-        ["LargeCorridor", "PerfectMaze"],
+    assert names(grouped(MAZES.suites["paper"], 2)) == [
+        [["SixteenRooms", "SixteenRooms2", "Labyrinth", "Labyrinth2", "Maze", "Maze2"]],
+        [["LargeCorridor", "PerfectMaze"]],
     ]
 
 
+def test_large_levels_that_never_change_are_played_apart_by_one_program(monkeypatch, params):
+    levels = [ENTRIES[name] for name in ("SixteenRooms", "NineRooms")]
+    together = Evaluator(MAZES, levels, STUDENT, 3)
+    monkeypatch.setattr(evaluate, "MEMORY", 40_000)
+    assert names(grouped((*levels, ENTRIES["SmallCorridor"]), 3)) == [
+        [["SixteenRooms", "NineRooms", "SmallCorridor"]]
+    ], "the corridor is drawn anew for every episode"
+    assert names(grouped(levels, 3)) == [[["SixteenRooms"], ["NineRooms"]]]
+    apart = Evaluator(MAZES, levels, STUDENT, 3)
+    assert len({id(program) for _, program in apart._groups}) == 1
+    for one, other in zip(together(params, KEY), apart(params, KEY), strict=True):
+        np.testing.assert_array_equal(one.returns, other.returns)
+
+
 def test_a_fixed_level_is_loaded_once_and_large_scenes_get_few_workers(monkeypatch):
-    fixed, drawn = grouped((ENTRIES["Labyrinth"],), 50), grouped((ENTRIES["SmallCorridor"],), 50)
-    (fixed,), (drawn,) = fixed, drawn
+    fixed, drawn = (Draws([ENTRIES[name]], 50) for name in ("Labyrinth", "SmallCorridor"))
     assert fixed.alike
     assert not drawn.alike
     monkeypatch.setattr(evaluate, "MEMORY", 40_000)  # a maze's scene takes some 8 kB

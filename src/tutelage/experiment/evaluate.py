@@ -1,8 +1,9 @@
 """Zero-shot evaluation: exactly N episodes on every test level, each on its own draw of it (paper, section 6).
 
-Test levels that share an environment and have levels of the same shapes are played together, by one program. What is
-drawn depends on the key, the level's name and the episode's number only: not on which other levels are asked for, nor
-on who plays, so that all policies under one key meet the same levels.
+Test levels that share an environment and have levels of the same shapes are played together, by one program; or one
+after the other by the same program, if their scenes are too large to have many side by side. What is drawn depends on
+the key, the level's name and the episode's number only: not on which other levels are asked for, nor on who plays, so
+that all policies under one key meet the same levels.
 """
 
 from __future__ import annotations
@@ -149,7 +150,12 @@ class Evaluator:
         self.domain, self.levels, self.episodes, self.greedy = domain, tuple(levels), episodes, greedy
         available = jax.devices()
         self._mesh = mesh.make_mesh(min(devices or len(available), len(available)))
-        self._groups = [(draws, self._program(draws, network)) for draws in grouped(self.levels, episodes)]
+        self._groups = [
+            (draws, program)
+            for kind in grouped(self.levels, episodes)
+            for program in [self._program(kind[0], network)]
+            for draws in kind
+        ]
 
     def __call__(self, params: Params, key: Key, progress: Callable[[int], object] | None = None) -> list[Score]:
         """A score for each test level, in their order.
@@ -195,8 +201,12 @@ class Evaluator:
         return program
 
 
-def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[Draws]:
-    """Test levels that can share a program, in the order in which their kinds first appear."""
+def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]:
+    """What can share a program, in the order in which its kinds first appear.
+
+    Mostly that is one set of draws, of all levels of a kind. But levels that are always the same and have large scenes
+    have a set of draws each: then all episodes of a level are played on one scene.
+    """
     groups: list[tuple[Any, list[TestLevel]]] = []
     for level in levels:
         drawn = jax.eval_shape(level.draw, jax.random.key(0))
@@ -208,7 +218,10 @@ def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[Draws]:
                 break
         else:
             groups.append((kind, [level]))
-    return (Draws(members, episodes) for _, members in groups)
+    for _, members in groups:
+        together = Draws(members, episodes)
+        apart = _room(together) < WORKERS[0] and all(map(_fixed, members))
+        yield [Draws([member], episodes) for member in members] if apart else [together]
 
 
 def _fixed(level: TestLevel) -> bool:
@@ -223,6 +236,12 @@ def _fixed(level: TestLevel) -> bool:
 
 def _workers(draws: Draws, share: int) -> int:
     """How many to play `share` episodes with: as many as serve, and as memory allows."""
+    least, most = WORKERS
+    return max(1, min(max(least, share // 4), most, _room(draws)))
+
+
+def _room(draws: Draws) -> int:
+    """How many workers memory allows."""
     key, env = jax.random.key(0), draws.env
     level, _ = jax.eval_shape(draws, key)
     if not draws.alike:
@@ -233,5 +252,4 @@ def _workers(draws: Draws, share: int) -> int:
         return () if draws.alike else scene, env.reset(key, scene)
 
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(begin, level)))
-    least, most = WORKERS
-    return max(1, min(max(least, share // 4), most, MEMORY // max(size, 1)))
+    return MEMORY // max(size, 1)

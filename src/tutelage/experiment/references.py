@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import jax
@@ -48,7 +49,7 @@ def optimal_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, k
     if domain.optimal_return is None:
         raise InputError(f"{domain.name} has no oracle (Domain.optimal_return), so nothing is known to be optimal.")
     scores = {}
-    for draws in grouped(levels, episodes):
+    for draws in chain.from_iterable(grouped(levels, episodes)):
         oracle = partial(domain.optimal_return, draws.env)
         drawn, keys = draws(key)
         best = jnp.broadcast_to(jax.jit(oracle)(drawn), keys.shape) if draws.alike else jax.jit(jax.vmap(oracle))(drawn)

@@ -8,7 +8,7 @@ benchmark. All are played by Gymnasium's rules: no early end, and a penalty for 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
@@ -70,8 +70,12 @@ def centre_line(circuit: Circuit, size: int = F1_TILES) -> track.CentreLine:
 
 
 def f1(view: View) -> tuple[TestLevel, ...]:
-    """The 20 circuits."""
-    return tuple(on_line(each.name, centre_line(each), each.frames, view) for each in circuits())
+    """The 20 circuits, in buffers of one size, so that a program serves all that have the same frame limit."""
+    lines = [centre_line(each) for each in circuits()]
+    canvas = _canvas(lines)
+    return tuple(
+        on_line(each.name, line, each.frames, view, canvas=canvas) for each, line in zip(circuits(), lines, strict=True)
+    )
 
 
 def with_frames(levels: Iterable[TestLevel], frames: Mapping[str, int]) -> tuple[TestLevel, ...]:
@@ -100,10 +104,16 @@ def original_car_racing(view: View) -> tuple[TestLevel, ...]:
     return (TestLevel("CarRacing", env, original.draw),)
 
 
-def on_line(name: str, line: track.CentreLine, frames: int, view: View, field: float = F1_FIELD) -> TestLevel:
-    """Any closed road as a test level, in buffers of its own size; `field` is half the side of its field, metres."""
-    reach = float(np.abs(line.points).max()) + track.HALF_WIDTH + track.BORDER
-    longest = float(track.steps(line).max())
+def on_line(
+    name: str,
+    line: track.CentreLine,
+    frames: int,
+    view: View,
+    field: float = F1_FIELD,
+    canvas: Canvas | None = None,
+) -> TestLevel:
+    """Any closed road as a test level, on a canvas of its own size; `field` is half the side of its field, metres."""
+    reach = _reach(line)
     if reach > field:
         raise InputError(
             f"{name} reaches {reach:.0f} m from the origin, beyond its field of {field:.0f} m. Scale it down."
@@ -114,7 +124,19 @@ def on_line(name: str, line: track.CentreLine, frames: int, view: View, field: f
         gymnasium_rules(RacingEnv(view=view)),
         frames=frames,
         field=field,
-        canvas=Canvas(extent=16.0 * ceil(reach / 16), window=longest + 2 * (track.HALF_WIDTH + track.BORDER)),
+        canvas=canvas or _canvas([line]),
         candidates=min(F1_CANDIDATES, line.points.shape[0]),
     )
     return TestLevel(name, env, lambda _: line)
+
+
+def _canvas(lines: Sequence[track.CentreLine]) -> Canvas:
+    """A canvas on which any of these roads fits, with the widest of their tiles."""
+    longest = max(float(track.steps(line).max()) for line in lines)
+    extent = 16.0 * ceil(max(map(_reach, lines)) / 16)
+    return Canvas(extent, window=longest + 2 * (track.HALF_WIDTH + track.BORDER))
+
+
+def _reach(line: track.CentreLine) -> float:
+    """Metres from the origin, along either axis, to the outer side of the farthest kerb."""
+    return float(np.abs(line.points).max()) + track.HALF_WIDTH + track.BORDER
