@@ -187,8 +187,8 @@ class FerrySetup:
 @jax.jit
 def skill(params: Params) -> jax.Array:
     """f32[]: the share of 1,024 random rivers that a ferryman crosses, of those that anybody can."""
-    keys = jax.random.split(jax.random.key(1), 1024)
-    rivers = jax.vmap(DOMAIN.design.sample)(keys)
+    river_keys, keys = jax.random.split(jax.random.key(1), (2, 1024))
+    rivers = jax.vmap(DOMAIN.design.sample)(river_keys)
     queues = jax.tree.map(lambda x: x[:, None], rivers)
     rollout, _ = play(DOMAIN.env, FERRYMAN, params, keys, queues, DOMAIN.env.horizon)
     return rollout.reward.sum() / jax.vmap(best_return)(rivers).sum()
@@ -198,10 +198,11 @@ def train(method: Method, iterations: int) -> list[float]:
     """A ferryman's skill before, during and after training."""
     parts = Parts(DOMAIN, FERRYMAN, LEARNING, SURVEYOR, TEACHING, batch=64, length=4 * REACHES)
     curriculum = Curriculum(method, parts)
-    state, history = curriculum.begin(jax.random.key(0)), []
+    begin_key, key = jax.random.split(jax.random.key(0))
+    state, history = curriculum.begin(begin_key), []
     for i in range(iterations + 1):
         if i > 0:
-            state, _ = curriculum.iterate(state, jax.random.fold_in(jax.random.key(0), i))
+            state, _ = curriculum.iterate(state, jax.random.fold_in(key, i))
         if i % (iterations // 5) == 0:
             history.append(float(skill(jax.tree.map(lambda x: x[0], state.students.params))))  # the first student's
             print(f"  iteration {i:3}: crosses {history[-1]:.0%} of the passable rivers")

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tutelage.cli import main
+from tutelage.cli import _parse, main
 from tutelage.cli.train import default_config
 from tutelage.curriculum.methods import METHODS
 from tutelage.experiment.config import Config, Evaluation, Keeping, Replay
@@ -46,6 +46,11 @@ def test_a_preset_gives_the_defaults_and_options_change_them(method):
     config = default_config([method, "--preset", "paper", "--seed", "3"])
     assert config == MazeSetup.preset("paper", method)
     assert default_config([method, "--preset=tiny", "--domain=maze"]) == MazeSetup.preset("tiny", method)
+
+
+def test_a_word_that_looks_like_a_method_does_not_choose_the_preset():
+    verb = _parse(["train", "plr", "--preset", "tiny", "--out", "dr"])
+    assert verb.config == MazeSetup.preset("tiny", "plr")
 
 
 def test_it_trains_resumes_and_runs_a_saved_configuration_again(tmp_path, capsys):

@@ -196,6 +196,10 @@ def test_fingerprints_tell_levels_apart():
     grids = np.random.default_rng(0).integers(0, 2, (3000, 13, 13), dtype=np.uint8).astype(bool)
     digests = np.asarray(jax.vmap(curation.fingerprint)(jnp.asarray(grids)))
     assert len(np.unique(digests, axis=0)) == len(np.unique(grids, axis=0))
+    for dtype in (jnp.float16, jnp.bfloat16, jnp.int8):
+        numbers = jnp.array([0.25, 0.5, -0.5, 100]).astype(dtype)[:, None]
+        digests = np.asarray(jax.vmap(curation.fingerprint)(numbers))
+        assert len(np.unique(digests, axis=0)) == len(np.unique(np.asarray(numbers, np.float32)))
     # where a value stands matters, too
     assert not np.array_equal(curation.fingerprint(jnp.array([1.0, 2.0])), curation.fingerprint(jnp.array([2.0, 1.0])))
 

@@ -144,7 +144,7 @@ def test_each_student_fares_on_its_own_levels():
     assert {f"antagonist/{name}" for name in found if "/" not in name} - found.keys() == {"antagonist/size"}
 
 
-@pytest.mark.parametrize("name", ["return", "action_complexity", "true_regret"])
+@pytest.mark.parametrize("name", ["return", "score", "action_complexity", "true_regret"])
 def test_names_that_would_hide_each_other_are_refused(name):
     domain = domain_of(design=Numbers(name), optimal_return=lambda env, level: level)
     with pytest.raises(InputError, match=f"Rename \\['{name}'\\]"):

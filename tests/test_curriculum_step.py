@@ -190,8 +190,10 @@ def test_the_decision_is_a_coin_of_the_replay_rate():
 
 def test_a_loss_that_is_not_finite_stops_the_run():
     broken = replace(PARTS, ppo=replace(PARTS.ppo, value_weight=float("nan")))
-    with pytest.raises(NotFiniteError, match="student's loss or gradient is not finite"):
+    with pytest.raises(NotFiniteError, match="student's loss or gradient is not finite") as caught:
         run(DR, 1, broken)
+    params = caught.value.state.students.params
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params)), "there is something to go on with"
 
 
 @pytest.mark.parametrize(

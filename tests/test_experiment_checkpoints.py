@@ -77,7 +77,7 @@ def test_arrays_of_another_shape_are_refused_by_name(tmp_path, tree):
 def test_the_newest_are_kept_and_the_archive_stays(tmp_path, tree):
     for iteration in (9, 10, 11):
         checkpoints.write(checkpoints.file_of(tmp_path / "c", iteration), tree, {})
-    checkpoints.archive(checkpoints.file_of(tmp_path / "c", 9), tmp_path / "archive")
+    checkpoints.also_in(tmp_path / "archive", checkpoints.file_of(tmp_path / "c", 9))
     checkpoints.prune(tmp_path / "c", keep=2)
     assert [path.stem for path in checkpoints.saved(tmp_path / "c")] == ["00000011", "00000010"]
     assert checkpoints.read(checkpoints.file_of(tmp_path / "archive", 9)).about == {}

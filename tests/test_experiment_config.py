@@ -1,6 +1,7 @@
 """What a run is told: presets are complete, files round-trip, and nonsense is refused in a sentence."""
 
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -65,6 +66,8 @@ IMPOSSIBLE = {
     "maze has no suite 'f1'; it has: paper, maze": tiny(evaluation=Evaluation("f1")),
     "has no level 'Nowhere'": tiny(evaluation=Evaluation("maze", ("Nowhere",))),
     "Edits start from replayed levels": tiny("dr", edits=3),
+    "updates must be at least 1, not 0": tiny(updates=0),
+    "anneal_over over a number of updates: choose one": tiny(anneal=True, student=PPO(anneal_over=10)),
     "queue must be 1": tiny(queue=4),
 }
 
@@ -73,6 +76,15 @@ IMPOSSIBLE = {
 def test_what_cannot_work_is_refused_before_anything_starts(sentence):
     with pytest.raises(InputError, match=re.escape(sentence)):
         IMPOSSIBLE[sentence].curriculum()
+
+
+def test_learning_rates_fall_to_zero_at_the_end_that_comes_first():
+    config = replace(MazeSetup.preset("laptop", "dr"), evaluation=Evaluation())
+    per_iteration = config.student.epochs * config.student.minibatches
+    whole = config.curriculum().parts.ppo.anneal_over
+    assert whole == math.ceil(config.steps / (config.batch * config.length) * per_iteration)
+    assert replace(config, updates=320).curriculum().parts.ppo.anneal_over == 320
+    assert replace(config, updates=10**9).curriculum().parts.ppo.anneal_over == whole
 
 
 def changed(path, value):

@@ -200,8 +200,18 @@ def test_where_something_is_nothing_is_written_unasked(copy, programs, tmp_path,
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file"):
         train(CONFIG, tmp_path / "file", programs=programs, quiet=True)
+    for left in ("eval-paper.csv", "Labyrinth.gif"):
+        (copy / left).write_text("of the run before")
     train(CONFIG, copy, overwrite=True, programs=programs, quiet=True)
     assert content(copy) == before
+
+
+def test_programs_serve_one_configuration_whatever_its_seed(programs, tmp_path):
+    programs.check(replace(CONFIG, seed=9, steps=CONFIG.steps + 1))
+    other = replace(CONFIG, student=replace(CONFIG.student, learning_rate=0.5))
+    with pytest.raises(InputError, match=r"another configuration's. They differ in student.learning_rate"):
+        train(other, tmp_path / "other", programs=programs, quiet=True)
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_second_writer_is_refused(copy, programs):

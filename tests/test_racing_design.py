@@ -116,6 +116,15 @@ def test_bad_json_gets_a_sentence():
             DESIGN.from_json(value)
 
 
+def test_a_road_is_a_level_if_it_fits():
+    angle = np.linspace(0, 2 * np.pi, 100, endpoint=False)
+    circle = np.stack([np.cos(angle), np.sin(angle)], 1)
+    near, far = (track.from_closed_line(radius * circle, 300) for radius in (150, 250))
+    assert bool(DESIGN.valid(near))
+    assert not bool(DESIGN.valid(far))
+    assert float(DESIGN.describe(near)["track_length"]) == pytest.approx(2 * np.pi * 150, rel=0.01)
+
+
 def test_centre_lines_round_trip_through_json():
     for line in (suite.centre_line(suite.circuit("Monaco"), 600), jax.jit(original.draw)(KEY)):
         again = DESIGN.from_json(json.loads(json.dumps(DESIGN.to_json(line))))

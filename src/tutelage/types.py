@@ -159,7 +159,10 @@ class Design(Protocol):
         shapes, tree = jax.tree.flatten(like)
         if not isinstance(value, list) or len(value) != len(shapes):
             raise InputError(f"A level of this domain is a list of {len(shapes)} arrays; got {value!r:.80}.")
-        leaves = [np.asarray(leaf, shape.dtype) for leaf, shape in zip(value, shapes, strict=True)]
+        try:
+            leaves = [np.asarray(leaf, shape.dtype) for leaf, shape in zip(value, shapes, strict=True)]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"The arrays of a level are numbers in lists of equal lengths: {error}.") from None
         for leaf, shape in zip(leaves, shapes, strict=True):
             if leaf.shape != shape.shape:
                 raise InputError(f"An array of this level should have shape {shape.shape}, not {leaf.shape}.")

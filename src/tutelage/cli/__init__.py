@@ -22,24 +22,35 @@ from tutelage.cli.play import Play
 from tutelage.cli.report import Report
 from tutelage.cli.train import Resume, Train, default_config
 from tutelage.curriculum.curriculum import NotFiniteError
+from tutelage.experiment.config import Config
 from tutelage.types import InputError
 
 DESCRIPTION = "Train agents that generalise, by letting two teachers choose the levels they practise on."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one verb. Bad input ends with one sentence on standard error and exit code 2."""
+    """Run one verb. What cannot be done ends with one sentence on standard error and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        verb: Any = tyro.cli(_verbs(arguments), args=arguments, prog="tutelage", description=DESCRIPTION)
-        verb.run()
-    except (InputError, NotFiniteError) as error:
+        _parse(arguments).run()
+    except (InputError, NotFiniteError, OSError) as error:
         print(f"tutelage: {error}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
-def _verbs(arguments: Sequence[str]) -> Any:
-    config = default_config(arguments[1:] if arguments[:1] == ["train"] else [])
+def _parse(arguments: Sequence[str]) -> Any:
+    """The verb, with all its options."""
+    after = arguments[1:] if arguments[:1] == ["train"] else []
+    config = default_config(after)
+    verb: Any = tyro.cli(_verbs(config), args=arguments, prog="tutelage", description=DESCRIPTION)
+    if isinstance(verb, Train) and verb.config_file is None and verb.config.method != config.method:
+        # another word of the command looked like a method, and its preset's defaults are not this one's
+        config = default_config(after, verb.config.method)
+        verb = tyro.cli(_verbs(config), args=arguments, prog="tutelage", description=DESCRIPTION)
+    return verb
+
+
+def _verbs(config: Config[Any]) -> Any:
     trainer: Any = Train[type(config.setup)]  # type: ignore[misc]
     return (
         Annotated[trainer, subcommand("train", default=trainer(config))]

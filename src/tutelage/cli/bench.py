@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from tutelage.curriculum.step import Parts
 from tutelage.domains import maze
 from tutelage.domains.maze import Level, MazeDesign, MazeEnv
 from tutelage.experiment import speed
+from tutelage.experiment.config import MethodName
 from tutelage.experiment.racing import RacingSetup
 from tutelage.interop.car_racing_speed import compare, prepare
 from tutelage.learning.grid_student import GridStudent, grid_student, plain_grid_student
@@ -27,8 +28,6 @@ from tutelage.learning.mesh import use_cores
 from tutelage.learning.pixel_student import PixelStudent, plain_pixel_student
 from tutelage.learning.ppo import PPO
 from tutelage.types import Box, Discrete, InputError, Key
-
-MethodName = Literal["dr", "plr", "plr-perp", "accel", "minimax", "paired", "repaired"]
 
 TAPE = 251
 """How many random actions are drawn for each level; a prime, so that they fall differently in each episode."""
@@ -100,13 +99,12 @@ class TrainingSpeed:
         print(f"{'method':>16} {'steps/s':>9} {'× DR':>6} {'explore':>9} {'exploit':>9} {'compile':>9}")
         rate = 0.0
         for label, timing in speed.time_training(candidates, self.repeats):
-            curator = candidates[label][0].curator
-            seconds = timing.iteration(curator.replay_rate if curator else 0.0)
-            rate = rate or steps / seconds  # DR comes first
+            method, _ = candidates[label]
+            own = steps * method.mean_rollouts / timing.iteration(method.replay_rate)
+            rate = rate or own  # DR comes first
             exploit = "" if timing.exploit is None else f"{timing.exploit:.2f} s"
-            relative = steps / seconds / rate
             print(
-                f"{label:>16} {steps / seconds:9,.0f} {relative:6.2f} {timing.explore:7.2f} s {exploit:>9} "
+                f"{label:>16} {own:9,.0f} {own / rate:6.2f} {timing.explore:7.2f} s {exploit:>9} "
                 f"{timing.compile:7.1f} s",
                 flush=True,
             )

@@ -71,10 +71,10 @@ def _tracks(key: Key) -> Iterator[Row]:
         return track.steps(line).sum(), abs(track.curvature(line)).max()
 
     yield "", f"{'level':20} {'tiles':>5} {'length':>7} {'tightest bend':>13} {'limit':>6}", None
-    entries = [entry for suite in racing.domain().suites.values() for entry in suite]
-    for index, entry in enumerate(entries):
+    suites = racing.domain().suites
+    for index, entry in enumerate(entry for name in ("f1", "bezier", "original") for entry in suites[name]):
         level = jax.jit(entry.draw)(jax.random.fold_in(key, index))
-        line = track.bezier(level) if isinstance(level, track.Level) else level
+        line = track.road(level)
         length, curvature = inspect(line)
         reach = float(np.abs(line.points).max()) + 2 * track.HALF_WIDTH
         bend = f"{1 / curvature:.0f} m"

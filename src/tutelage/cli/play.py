@@ -15,7 +15,7 @@ from tutelage.experiment.compilation import keep_programs
 from tutelage.experiment.film import frames, watch
 from tutelage.experiment.run import Run
 from tutelage.experiment.setups import setup_named
-from tutelage.types import Domain, InputError, Key
+from tutelage.types import Domain, InputError, Key, TestLevel
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,11 @@ class Play:
         if self.episode < 0:
             raise InputError(f"Episodes are counted from 0 upwards, not {self.episode}.")
         key = jax.random.key(self.seed)
-        name, where = find_level(run.domain, self.level, jax.random.fold_in(key, 0))
-        episode = watch(run.domain, where, run.policy, key, number=self.episode, greedy=self.greedy)
+        level_key, play_key = jax.random.split(key)
+        name, where = find_level(run.domain, self.level, level_key, run.config.evaluation.suite)
+        if isinstance(where, TestLevel):
+            play_key = key  # with which an evaluation begins
+        episode = watch(run.domain, where, run.policy, play_key, number=self.episode, greedy=self.greedy)
         out = self.gif or self.directory / f"{name}.gif"
         pictures = frames(run.domain, episode, self.max_frames)
         try:
@@ -58,13 +61,15 @@ class Play:
         print(f"{name}: {verdict}return {episode.total:.3f} in {episode.length} steps. The film is {out}.")
 
 
-def find_level(domain: Domain, name: str, key: Key) -> tuple[str, Any]:
-    """What to call a level, and the level: a test level of any suite, one in a file, or a random one."""
+def find_level(domain: Domain, name: str, key: Key, suite: str = "") -> tuple[str, Any]:
+    """What to call a level, and the level: a test level of this suite or any other, one in a file, or a random one."""
     if name == "random":
         return name, jax.jit(domain.design.sample)(key)
     if name.endswith(".json"):
         return Path(name).stem, _read(domain, Path(name))
-    entries = {entry.name: entry for suite in domain.suites.values() for entry in suite}
+    entries: dict[str, TestLevel] = {}
+    for suite_entries in (domain.suites.get(suite, ()), *domain.suites.values()):
+        entries = {entry.name: entry for entry in suite_entries} | entries  # the first suite to know a name has it
     if name not in entries:
         choices = ", ".join(entries) or "none"
         raise InputError(

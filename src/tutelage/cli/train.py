@@ -1,6 +1,6 @@
 """`tutelage train` and `tutelage resume`.
 
-A preset gives every option its default, so it is read off the command line before the rest (`chosen_default`).
+A preset gives every option its default, so it is read off the command line before the rest (`default_config`).
 """
 
 from __future__ import annotations
@@ -101,18 +101,18 @@ def _stopped(directory: Path) -> None:
     print(f"Stopped, and all is saved. Go on with: tutelage resume {directory}")
 
 
-def default_config(arguments: Sequence[str]) -> Config[Any]:
-    """The configuration that the options of a `train` command start from."""
+def default_config(arguments: Sequence[str], method: MethodName | None = None) -> Config[Any]:
+    """The configuration that the options of a `train` command start from; its method is guessed unless given."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--domain", default="maze")
     parser.add_argument("--preset", default="laptop")
     parser.add_argument("--config", type=Path)
     known, rest = parser.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
-    method: MethodName = next((name for name in get_args(MethodName) if name in rest), "plr-perp")
     if known.config is None:
         if known.preset not in get_args(PresetName):
             raise InputError(f"There is no preset {known.preset!r}; choose one of {', '.join(get_args(PresetName))}.")
-        return setup_named(known.domain).preset(known.preset, method)
+        guess: MethodName = next((name for name in get_args(MethodName) if name in rest), "plr-perp")
+        return setup_named(known.domain).preset(known.preset, method or guess)
     try:
         content = json.loads(known.config.read_text())
     except OSError as error:

@@ -207,9 +207,10 @@ def fingerprint(level: Level) -> jax.Array:
 def _words(x: jax.Array) -> jax.Array:
     """u32[n]: the bits of an array."""
     flat = jnp.ravel(x)
-    if flat.dtype.itemsize == 4 and flat.dtype != bool:
-        return lax.bitcast_convert_type(flat, jnp.uint32)
-    return flat.astype(jnp.uint32)
+    if flat.dtype == bool:
+        return flat.astype(jnp.uint32)
+    width = min(flat.dtype.itemsize, 4)  # what is wider becomes several words
+    return lax.bitcast_convert_type(flat, f"uint{8 * width}").astype(jnp.uint32).ravel()
 
 
 def _mixed(x: jax.Array) -> jax.Array:

@@ -1,7 +1,8 @@
 """A method ready to run: compiled for a mesh of devices, an iteration at a time.
 
 curriculum = Curriculum(PLR_PERP, Parts(maze.domain(), grid_student()))
-state = curriculum.begin(jax.random.key(0))
+begin_key, key = jax.random.split(jax.random.key(0))
+state = curriculum.begin(begin_key)
 for i in range(1000):
     state, metrics = curriculum.iterate(state, jax.random.fold_in(key, i))
 """
@@ -25,7 +26,14 @@ _FINITE = {"student": "finite", "antagonist": "antagonist/finite", "generator": 
 
 
 class NotFiniteError(ArithmeticError):
-    """A loss or a gradient was infinite or not a number."""
+    """A loss or a gradient was infinite or not a number, and the update was left out.
+
+    `state` is what the iteration ended with all the same: whoever failed to learn is there as before.
+    """
+
+    def __init__(self, message: str, state: State) -> None:
+        super().__init__(message)
+        self.state = state
 
 
 class Curriculum:
@@ -70,7 +78,7 @@ class Curriculum:
         """One iteration. The state given is used up; a run is the same whenever its keys are.
 
         Raises:
-            NotFiniteError: if the update met an infinite number. The students in `state` are then as they were.
+            NotFiniteError: if an update met an infinite number. It has the state to go on with.
         """
         replay = self.method.replays and bool(self._decide(state, key))
         state, metrics = (self.exploit if replay else self.explore)(state, key)
@@ -79,6 +87,7 @@ class Curriculum:
             if name in metrics and not metrics[name]:
                 raise NotFiniteError(
                     f"The {who}'s loss or gradient is not finite, so it was not applied. A lower learning rate, a "
-                    "lower max_gradient_norm or rewards of a smaller scale usually help."
+                    "lower max_gradient_norm or rewards of a smaller scale usually help.",
+                    state,
                 )
         return state, metrics

@@ -64,8 +64,9 @@ def teacher(design: Design, network: Network, ppo: PPO) -> Generator:
 
     def propose(learner: learning.Learner, keys: Key) -> tuple[Level, Any]:
         weights = network.pack(learner.params)
-        rollout, state = play(editor, network, weights, keys, (), editor.horizon)
-        levels = jax.vmap(design.build)(jax.vmap(lambda key: jax.random.fold_in(key, editor.horizon))(keys), state)
+        play_keys, build_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+        rollout, state = play(editor, network, weights, play_keys, (), editor.horizon)
+        levels = jax.vmap(design.build)(build_keys, state)
         return jax.tree.map(lambda x: x[:, None], levels), rollout
 
     def learn(learner: learning.Learner, rollout: Any, utility: jax.Array, key: Key) -> tuple[Any, Metrics]:

@@ -10,6 +10,10 @@ Of each kind of levels, `new`, `replayed` and `edited`; what the second student 
     <kind>/action_complexity    the LZW complexity of a solved episode's actions, if these are discrete; of every
                                 episode's, if the domain does not say what is solved
     <kind>/true_regret          the optimal return − the student's, if the domain has an oracle
+    replayed/score              the curator's new score of them
+
+    generator/utility           what a teacher was rewarded with
+    loss, entropy, …            of the students' learning (`PPO`); antagonist/… and generator/… of the others'
 
     buffer/fill                 the share of slots filled
     buffer/score, buffer/age    means over the filled slots; an age is in iterations since the level was last scored
@@ -77,7 +81,7 @@ def of_levels(domain: Domain, queues: Level, rollout: Rollout, episodes: Episode
         optimal_return = partial(domain.optimal_return, domain.env)
         fared["true_regret"] = _mean(jax.vmap(jax.vmap(optimal_return))(levels) - on_level.mean_return)
 
-    if clash := described.keys() & fared.keys():
+    if clash := described.keys() & {*fared, "score"}:
         raise InputError(f"Rename {sorted(clash)} in design.describe: students' own metrics have these names.")
     return {name: x[0] for name, x in _mean(described).items()} | per_student(fared)
 

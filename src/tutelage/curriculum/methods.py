@@ -52,9 +52,23 @@ class Method:
             raise InputError("A score or a utility belongs to one level: with a curator or a teacher, queue must be 1.")
 
     @property
+    def replay_rate(self) -> float:
+        """The share of iterations that replay levels; 0 without a curator."""
+        return self.curator.replay_rate if self.curator else 0.0
+
+    @property
     def replays(self) -> bool:
         """Whether levels are ever replayed."""
-        return self.curator is not None and self.curator.replay_rate > 0
+        return self.replay_rate > 0
+
+    def rollouts(self, replay: bool) -> int:
+        """How many the protagonist plays in an iteration: ACCEL's has a second one, on the edited levels."""
+        return 2 if replay and self.edits else 1
+
+    @property
+    def mean_rollouts(self) -> float:
+        """The same over iterations of both kinds."""
+        return (1 - self.replay_rate) * self.rollouts(False) + self.replay_rate * self.rollouts(True)
 
 
 DR = Method(queue=32)

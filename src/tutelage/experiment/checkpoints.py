@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,16 +103,15 @@ def prune(directory: Path, keep: int) -> None:
         old.unlink()
 
 
-def archive(path: Path, directory: Path) -> None:
-    """Keep a checkpoint for good, without a second copy of its bytes where the file system can do that."""
+def also_in(directory: Path, path: Path) -> None:
+    """Put a checkpoint into a second directory, without a copy of its bytes where the file system can do that."""
     directory.mkdir(parents=True, exist_ok=True)
     target = directory / path.name
     target.unlink(missing_ok=True)
     try:
         os.link(path, target)
     except OSError:
-        shutil.copyfile(path, target.with_suffix(".part"))
-        os.replace(target.with_suffix(".part"), target)
+        write_atomically(target, path.read_bytes())
 
 
 def _name(path: Any) -> str:

@@ -233,6 +233,12 @@ class Config(Generic[S]):
         for name, (value, limit) in least.items():
             if value < limit:
                 raise InputError(f"{name} must be at least {limit}, not {value}.")
+        if self.updates is not None and self.updates < 1:
+            raise InputError(f"updates must be at least 1, not {self.updates}.")
+        if self.anneal and (self.student.anneal_over or self.teacher.anneal_over):
+            raise InputError(
+                "anneal lets learning rates fall over the whole run, anneal_over over a number of updates: choose one."
+            )
 
     def test_levels(self, domain: Domain) -> tuple[TestLevel, ...]:
         """The benchmark to evaluate on; empty if there is to be none."""
@@ -245,10 +251,6 @@ class Config(Generic[S]):
         if unknown := [name for name in names if name not in levels]:
             raise InputError(f"The suite {suite} has no level {unknown[0]!r}; it has: {', '.join(levels)}.")
         return tuple(levels[name] for name in names) if names else tuple(levels.values())
-
-    def seeded(self, seed: int) -> Config[S]:
-        """The same with another seed."""
-        return replace(self, seed=seed)
 
     def to_json(self) -> dict[str, Json]:
         """As plain data."""
@@ -275,10 +277,12 @@ class Config(Generic[S]):
 
     def _expected_updates(self, method: Method, ppo: PPO, teacher: bool = False) -> int:
         """How many gradient updates the run will make, as far as one can know before."""
-        replayed = method.curator.replay_rate if method.curator else 0.0
-        share = 1 - replayed if teacher else 1.0 if method.train_on_new else replayed
-        played = self.batch * self.length * (1 + replayed * (method.edits > 0))
-        return max(1, math.ceil(self.steps / played * share * ppo.epochs * ppo.minibatches))
+        learns = 1.0 if method.train_on_new else method.replay_rate  # the share of iterations
+        iterations = self.steps / (self.batch * self.length * method.mean_rollouts)
+        if self.updates is not None:
+            iterations = min(iterations, self.updates / (learns * self.student.epochs * self.student.minibatches))
+        share = 1 - method.replay_rate if teacher else learns
+        return max(1, math.ceil(iterations * share * ppo.epochs * ppo.minibatches))
 
 
 def differences(one: Mapping[str, Json], other: Mapping[str, Json]) -> list[str]:

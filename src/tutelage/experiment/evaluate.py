@@ -1,4 +1,4 @@
-"""Zero-shot evaluation: exactly N episodes on every test level, each on its own draw of it (paper, section 6).
+"""Zero-shot evaluation: exactly N episodes on every test level, each on its own draw of it (paper, section 5).
 
 Test levels that share an environment and have levels of the same shapes are played together, by one program; or one
 after the other by the same program, if their scenes are too large to have many side by side. What is drawn depends on

@@ -75,7 +75,7 @@ class Log:
 
     def append(self, *rows: Mapping[str, Any]) -> None:
         """Add rows. If the disk is full none of them is left behind in part."""
-        text = "".join(csv_text(rows, self.columns).partition("\n")[2])
+        text = csv_text(rows, self.columns).partition("\n")[2]
         with self.path.open("ab", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
             try:
@@ -83,6 +83,11 @@ class Log:
             except OSError:
                 file.truncate(size)
                 raise
+
+    def sync(self) -> None:
+        """Wait until all rows are on the disk itself, where a power cut does not reach them."""
+        with self.path.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 def _write_all(file: Any, data: bytes) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from flax import linen as nn
 
+from tutelage.curriculum.methods import METHODS
 from tutelage.domains import maze
 from tutelage.experiment.config import Config, Evaluation, Keeping, MethodName, PresetName, Replay
 from tutelage.learning.grid_student import GridStudent, grid_student
@@ -133,14 +134,15 @@ def _released(method: MethodName) -> Config[MazeSetup]:
 def _laptop(method: MethodName) -> Config[MazeSetup]:
     """Learning that can be watched: larger steps on smaller minibatches, and a buffer that fills in a minute."""
     quick = PPO(epochs=4, minibatches=4, learning_rate=1e-3, entropy_weight=0.01)
+    paper = _paper(method)
     return replace(
-        _paper(method),
-        setup=MazeSetup(view=5, hidden=128, generator_filters=32),
+        paper,
+        setup=replace(paper.setup, view=5, hidden=128, generator_memory=False, generator_filters=32),
         steps=4_000_000,
         batch=64,
         anneal=True,
         student=quick,
-        teacher=replace(quick, entropy_weight=0.01),
+        teacher=quick,
         curator=_replay(method, capacity=1000, min_fill=0.25),
         evaluation=Evaluation("maze", evaluate_every=40),
         keeping=Keeping(checkpoint_every=20, snapshot_every=40),
@@ -166,7 +168,7 @@ def _tiny(method: MethodName) -> Config[MazeSetup]:
 
 def _replay(method: MethodName, capacity: int = 4000, min_fill: float = 0.5) -> Replay:
     """The paper's curator in full, so that a saved configuration leaves nothing to defaults."""
-    if method not in ("plr", "plr-perp", "repaired", "accel"):
+    if METHODS[method].curator is None:
         return Replay()
     accel = method == "accel"
     return Replay(

@@ -153,7 +153,7 @@ def score_against_regret(entries: Sequence[Mapping[str, Json]], title: str = "")
     True regret is the oracle's return on a level less the student's.
     """
     needed = ("score", "return", "optimal_return")
-    known = [entry for entry in entries if all(entry[name] is not None for name in needed)]
+    known = [entry for entry in entries if all(entry.get(name) is not None for name in needed)]
     if not known:
         raise InputError("No level here has both a score and an optimal return, so there is no true regret to show.")
     score, value, best = (np.array([entry[name] for entry in known], np.float64) for name in needed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tutelage.curriculum.methods import METHODS
 from tutelage.domains import racing
 from tutelage.domains.racing import RacingDesign, View
 from tutelage.experiment.config import Config, Evaluation, Keeping, MethodName, PresetName, Replay
@@ -196,7 +197,7 @@ def _tiny(method: MethodName) -> Config[RacingSetup]:
 
 def _replay(method: MethodName, capacity: int = 8000, min_fill: float = 0.5) -> Replay:
     """The paper's curator in full, so that a saved configuration leaves nothing to defaults."""
-    if method not in ("plr", "plr-perp", "repaired", "accel"):
+    if METHODS[method].curator is None:
         return Replay()
     return Replay(
         score="max-mc-start" if method == "repaired" else "positive-value-loss",

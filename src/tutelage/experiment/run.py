@@ -9,10 +9,12 @@
       checkpoints/, archive/  all that is needed to go on
       policy.safetensors      the student's parameters
       report.html             what `tutelage report` makes of it
+      eval-*.csv, *.gif       what `tutelage eval` and `tutelage play` found
+      tensorboard/            what `--track tensorboard` was sent
 
 run = Run.load("runs/maze-plr-perp")
-memory = run.policy.start()
-action, memory = run.policy.act(obs, memory, key)
+policy, memory = run.policy, run.policy.start()
+action, memory = policy.act(obs, memory, key)
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class Run:
         """What the student learned."""
         return load_policy(self.directory / POLICY, student_shapes(self.domain, self.network))
 
-    @property
+    @cached_property
     def policy(self) -> Policy:
         """The student, ready to act."""
         return Policy(self.network, self.params)

@@ -32,19 +32,20 @@ class Snapshots:
         """The protagonist's buffer, or the generator's proposals where nothing is kept."""
         # on one device: a program on arrays that several devices hold would run on each of them
         params = jax.tree.map(lambda x: x[0], jax.device_get(state.students.params))
+        choice_key, play_key = jax.random.split(key)
         if self.curriculum.method.curator is None:
-            keys = jax.random.split(key, self.count)
+            keys = jax.random.split(choice_key, self.count)
             queues, _ = self._propose(jax.device_get(state.generator), keys)
             levels = jax.tree.map(lambda x: np.asarray(x[:, 0]), queues)
             entries = [{"name": i, "parent": -1, "generation": 0, "score": None} for i in range(self.count)]
             about = {"source": "generator", "size": self.count, "capacity": self.count}
         else:
             buffer = jax.tree.map(lambda x: x[0], jax.device_get(state.buffers))
-            slots = chosen(buffer, self.count, np.random.default_rng(np.asarray(jax.random.key_data(key))))
+            slots = chosen(buffer, self.count, np.random.default_rng(np.asarray(jax.random.key_data(choice_key))))
             levels = jax.tree.map(lambda x: x[slots], buffer.entries.level)
             entries = [_entry(buffer, slot) for slot in slots]
             about = {"source": "buffer", "size": int(buffer.size), "capacity": len(buffer.scored_at)}
-        found = self._play(params, levels, len(entries), key)
+        found = self._play(params, levels, len(entries), play_key)
         to_json = self.curriculum.parts.domain.design.to_json
         return about | {
             "entries": [

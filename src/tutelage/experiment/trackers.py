@@ -11,6 +11,9 @@ from tutelage.types import InputError, Json
 
 TrackerName = Literal["wandb", "tensorboard"]
 
+TENSORBOARD = "tensorboard"
+"""Its files' directory in the run's."""
+
 
 class Tracker(Protocol):
     """Takes scalars."""
@@ -43,7 +46,7 @@ class _Wandb:
 
 class _TensorBoard:
     def __init__(self, directory: Path) -> None:
-        self._writer = _imported("tensorboard.summary", "tensorboard").Writer(str(directory / "tensorboard"))
+        self._writer = _imported("tensorboard.summary", "tensorboard").Writer(str(directory / TENSORBOARD))
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         for name, value in scalars.items():

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ from tutelage.experiment.run import (
     write_config,
 )
 from tutelage.experiment.snapshots import Snapshots
-from tutelage.experiment.trackers import TrackerName, tracker
+from tutelage.experiment.trackers import TENSORBOARD, TrackerName, tracker
 from tutelage.types import InputError, Json, Key
 
 
@@ -56,7 +56,7 @@ class Programs:
     """All that is compiled for a configuration. Runs that differ in nothing but their seeds can share it."""
 
     def __init__(self, config: Config[Any]) -> None:
-        self.curriculum = config.curriculum()
+        self.config, self.curriculum = config, config.curriculum()
         domain, student = self.curriculum.parts.domain, self.curriculum.parts.student
         levels, evaluation = config.test_levels(domain), config.evaluation
         self.evaluator = None
@@ -64,6 +64,12 @@ class Programs:
             devices = self.curriculum.mesh.size
             self.evaluator = Evaluator(domain, levels, student, evaluation.episodes, evaluation.greedy, devices)
         self.snapshots = Snapshots(self.curriculum, config.keeping.snapshot_levels)
+
+    def check(self, config: Config[Any]) -> None:
+        """Refuse to serve a configuration that differs in more than its seed, its length, and when it keeps what."""
+        mine, other = (_compiled(each) for each in (self.config, config))
+        if found := differences(mine, other):
+            raise InputError(f"These programs are another configuration's. They differ in {'; '.join(found)}.")
 
 
 class Place(NamedTuple):
@@ -101,6 +107,7 @@ def train(
     """
     directory = Path(directory)
     programs = programs or Programs(config)
+    programs.check(config)
     _check_free(directory, overwrite)
     with sole_writer(directory):
         _clear(directory)
@@ -136,6 +143,7 @@ def resume(
             "made longer. Train anew with more steps, or without annealing."
         )
     programs = programs or Programs(config)
+    programs.check(config)
     with sole_writer(run.directory):
         if programs.curriculum.mesh.size != config.devices:
             _say(
@@ -185,6 +193,7 @@ class _Session:
         log = Log(self.directory / METRICS, [*PLACE, *names], place.iteration)
         timing = Log(self.directory / TIMING, ["iteration", "seconds", "steps_per_second"], place.iteration)
         self._evaluations = Log(self.directory / EVALUATIONS, EVALUATION_COLUMNS, place.iteration)
+        self._logs = (log, timing, self._evaluations)
         self._tracker = tracker(self.track, self.directory, config.to_json()) if self.track else None
         bar = tqdm(
             total=config.steps,
@@ -227,7 +236,7 @@ class _Session:
 
     def _next(self, place: Place, state: State, replay: bool) -> Place:
         method = self.programs.curriculum.method
-        played = self.config.batch * self.config.length * (2 if replay and method.edits else 1)
+        played = self.config.batch * self.config.length * method.rollouts(replay)
         updates = int(jax.device_get(state.students.updates)[0])
         return Place(place.iteration + 1, place.steps + played, updates)
 
@@ -246,10 +255,14 @@ class _Session:
             getattr(before, unit) // keeping.archive_every
         )
         if last or stopping or kept or _due(place.iteration, keeping.checkpoint_every):
-            path = checkpoints.file_of(self.directory / CHECKPOINTS, place.iteration)
+            for log in self._logs:
+                log.sync()
+            # into the archive first: killed in between, the run goes on from before and comes by here again
+            first = self.directory / (ARCHIVE if kept else CHECKPOINTS)
+            path = checkpoints.file_of(first, place.iteration)
             checkpoints.write(path, state, {"learning": self.config.learning(), "place": place})
             if kept:
-                checkpoints.archive(path, self.directory / ARCHIVE)
+                checkpoints.also_in(self.directory / CHECKPOINTS, path)
             checkpoints.prune(self.directory / CHECKPOINTS, keeping.keep)
             save_policy(self.directory / POLICY, _protagonist(state), self._about(place))
 
@@ -284,6 +297,13 @@ class _Session:
 
     def _about(self, place: Place) -> dict[str, str]:
         return {"config": json.dumps(self.config.to_json()), "place": json.dumps(place._asdict())}
+
+
+def _compiled(config: Config[Any]) -> dict[str, Json]:
+    """What decides which programs a configuration needs, by dotted name."""
+    evaluation = {f"evaluation.{name}": x for name, x in asdict(config.evaluation).items() if name != "evaluate_every"}
+    shown = {"snapshot_levels": config.keeping.snapshot_levels}
+    return {name: x for name, x in config.learning().items() if name not in ("seed", "devices")} | evaluation | shown
 
 
 def _keys(config: Config[Any]) -> Key:
@@ -324,9 +344,10 @@ def _check_free(directory: Path, overwrite: bool) -> None:
 
 def _clear(directory: Path) -> None:
     """Delete what a run before left here, and nothing else."""
-    for name in (METRICS, TIMING, EVALUATIONS, POLICY, REPORT, CONFIG):
-        (directory / name).unlink(missing_ok=True)
-    for name in (LEVELS, CHECKPOINTS, ARCHIVE):
+    for pattern in (METRICS, TIMING, EVALUATIONS, POLICY, REPORT, CONFIG, "eval-*.csv", "*.gif"):
+        for path in directory.glob(pattern):
+            path.unlink()
+    for name in (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD):
         shutil.rmtree(directory / name, ignore_errors=True)
 
 

@@ -1,1 +1,1 @@
-"""Bridges to other people's environments. Nothing imports these unless asked to."""
+"""Bridges to other people's environments. Their packages are imported only when they are asked for."""

@@ -1,6 +1,6 @@
 """Gymnasium's own CarRacing on any of our tracks: what the parity tests and the benchmark compare with.
 
-Needs `gymnasium[box2d]`; nothing else in the library imports this module.
+Needs `gymnasium[box2d]`, so nothing imports this module unless that is asked for.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tutelage.domains.racing import picture, track
+from tutelage.domains.racing.texture import BEZIER_CANVAS
 from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CentreLine, Level
 from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
 
@@ -122,8 +123,11 @@ class RacingDesign(Design):
         n = level.n + add - remove
         return Level(jnp.where((jnp.arange(MAX_POINTS) < n)[:, None], points, 0.0), n)
 
-    def valid(self, level: Level) -> jax.Array:
-        """bool[]: 3 to 12 finite, different points that do not all lie on one line."""
+    def valid(self, level: Level | CentreLine) -> jax.Array:
+        """bool[]: 3 to 12 finite, different points that do not all lie on one line; or a road that fits the canvas."""
+        if isinstance(level, CentreLine):
+            outside = jnp.abs(level.points) + track.HALF_WIDTH + track.BORDER > BEZIER_CANVAS.extent
+            return jnp.isfinite(level.points).all() & jnp.isfinite(level.heading).all() & ~outside.any()
         real = jnp.arange(MAX_POINTS) < level.n
         both = real[:, None] & real[None]
         gap = level.points[:, None] - level.points[None]
@@ -135,12 +139,12 @@ class RacingDesign(Design):
         enough = (level.n >= MIN_POINTS) & (level.n <= MAX_POINTS)
         return enough & finite & distinct & (off_line & real).any()
 
-    def describe(self, level: Level) -> dict[str, jax.Array]:
+    def describe(self, level: Level | CentreLine) -> dict[str, jax.Array]:
         """Length in metres of the track, curvature in 1/m, convexity and overlap as shares of the track."""
-        line = track.bezier(level)
+        line = track.road(level)
         step, curvature = track.steps(line), track.curvature(line)
         length = step.sum()
-        real = jnp.arange(track.TILES) < line.n
+        real = jnp.arange(line.points.shape[0]) < line.n
         return {
             "track_length": length,
             "mean_curvature": (jnp.abs(curvature) * step).sum() / length,
@@ -150,9 +154,9 @@ class RacingDesign(Design):
             "points": level.n,
         }
 
-    def image(self, level: Level) -> jax.Array:
+    def image(self, level: Level | CentreLine) -> jax.Array:
         """u8[384, 384, 3]: the track from above."""
-        return picture.birds_eye(track.bezier(level))
+        return picture.birds_eye(track.road(level))
 
     def to_json(self, level: Level | CentreLine) -> Json:
         """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a centre line."""

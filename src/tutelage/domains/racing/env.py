@@ -129,7 +129,7 @@ class RacingEnv(Env):
 
     def load(self, level: track.Level | track.CentreLine) -> Scene:
         """Build the tiles of a track and paint its texture."""
-        line = track.bezier(level, self.start_east) if isinstance(level, track.Level) else level
+        line = track.road(level, self.start_east)
         corners = track.tiles(line)
         real = jnp.arange(corners.shape[0]) < line.n
         corners = jnp.where(real[:, None, None], corners, 1e6)  # nothing can touch what is not there

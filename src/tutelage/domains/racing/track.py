@@ -84,6 +84,11 @@ def bezier(level: Level, start_east: bool = True) -> CentreLine:
     return CentreLine(points, headings(points, count), count)
 
 
+def road(level: Level | CentreLine, start_east: bool = True) -> CentreLine:
+    """The centre line of a level, which may be one already."""
+    return bezier(level, start_east) if isinstance(level, Level) else level
+
+
 def headings(points: jax.Array, count: jax.Array) -> jax.Array:
     """f32[L]: the direction of the road at each point, from the points before and after it."""
     size = points.shape[0]
