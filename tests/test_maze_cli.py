@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 from tutelage.cli import main
-from tutelage.cli.bench import _play
 from tutelage.domains.maze import MazeDesign, MazeEnv
 from tutelage.domains.maze.suite import suite
+from tutelage.interop.minigrid_speed import _play
 
 
 @pytest.mark.slow

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 from tyro.conf import subcommand
 
 from tutelage.curriculum.curator import Curator
-from tutelage.curriculum.methods import DR, METHODS, PLR, Method
+from tutelage.curriculum.methods import Method
 from tutelage.curriculum.step import Parts
-from tutelage.domains import maze
-from tutelage.domains.maze import Level, MazeDesign, MazeEnv
+from tutelage.domains.maze import MazeDesign, MazeEnv
 from tutelage.experiment import speed
-from tutelage.experiment.config import MethodName
+from tutelage.experiment.config import Evaluation, MethodName
+from tutelage.experiment.mazes import MazeSetup
 from tutelage.experiment.racing import RacingSetup
 from tutelage.interop.car_racing_speed import compare, prepare
+from tutelage.interop.minigrid_speed import minigrid_steps_per_second, steps_per_second
 from tutelage.learning.grid_student import GridStudent, grid_student, plain_grid_student
-from tutelage.learning.grid_teacher import GridTeacher, grid_teacher
 from tutelage.learning.mesh import use_cores
 from tutelage.learning.pixel_student import PixelStudent, plain_pixel_student
-from tutelage.learning.ppo import PPO
-from tutelage.types import Box, Discrete, InputError, Key
-
-TAPE = 251
-"""How many random actions are drawn for each level; a prime, so that they fall differently in each episode."""
+from tutelage.types import Box, InputError
 
 
 @dataclass(frozen=True)
@@ -86,15 +78,13 @@ class TrainingSpeed:
         if min(self.batch, self.length, self.repeats) < 1:
             raise InputError("batch, length and repeats must be at least 1.")
         use_cores()
-        parts = paper_maze(self.batch, self.length)
-        candidates: dict[str, tuple[Method, Parts]] = {"dr": (DR, parts)}
+        method, parts = self._paper("dr")
+        candidates = {"dr": (method, parts)}
         if self.plain:
-            candidates["dr, plain flax"] = (DR, replace(parts, student=plain_grid_student(GridStudent())))
+            candidates["dr, plain flax"] = method, replace(parts, student=plain_grid_student(GridStudent()))
         if self.bfloat16:
-            candidates["dr, bfloat16"] = (DR, replace(parts, student=grid_student(dtype=jnp.bfloat16)))
-        for name in self.methods:
-            memory = name == "paired" and self.generator_memory
-            candidates[name] = (METHODS[name], paper_maze(self.batch, self.length, memory))
+            candidates["dr, bfloat16"] = method, replace(parts, student=grid_student(dtype=jnp.bfloat16))
+        candidates |= {name: self._paper(name) for name in self.methods}
         steps = self.batch * self.length
         print(f"{'method':>16} {'steps/s':>9} {'× DR':>6} {'explore':>9} {'exploit':>9} {'compile':>9}")
         rate = 0.0
@@ -108,11 +98,17 @@ class TrainingSpeed:
                 f"{timing.compile:7.1f} s",
                 flush=True,
             )
-        peak, work = speed.product_peak(), speed.student_flops(parts, 400, 256, 148)
+        peak, work = speed.product_peak(), speed.student_flops(parts, features=400, hidden=256, inputs=148)
         print(f"Matrix products peak at {peak / 1e9:.0f} GFLOP/s and a step of DR takes {work / 1e6:.1f} MFLOP: the")
         print(f"roofline is {peak / work:,.0f} steps/s, of which DR reaches {rate * work / peak:.0%}.")
-        insert, replay = (1e3 * seconds for seconds in speed.time_curator(PLR.curator or Curator(), parts))
+        insert, replay = (1e3 * seconds for seconds in speed.time_curator(Curator(), parts))
         print(f"The curator takes in {self.batch} levels in {insert:.1f} ms, and replays as many in {replay:.1f} ms.")
+
+    def _paper(self, name: MethodName) -> tuple[Method, Parts]:
+        config = replace(MazeSetup.preset("paper", name), batch=self.batch, length=self.length, evaluation=Evaluation())
+        if not self.generator_memory:
+            config = replace(config, setup=replace(config.setup, generator_memory=False))
+        return config.record(), config.curriculum().parts
 
 
 @dataclass(frozen=True)
@@ -192,59 +188,3 @@ class Bench:
     def run(self) -> None:
         """Measure and print."""
         self.what.run()
-
-
-def paper_maze(batch: int = 32, length: int = 256, generator_memory: bool = False) -> Parts:
-    """The paper's maze setting, put together."""
-    domain = maze.domain()
-    editor = domain.design.editor
-    assert isinstance(editor.actions, Discrete)
-    module = GridTeacher(editor.actions.n, editor.horizon, hidden=256 if generator_memory else None)
-    return Parts(domain, grid_student(), PPO(), grid_teacher(module), PPO(), batch=batch, length=length)
-
-
-def steps_per_second(env: MazeEnv, levels: Level, steps: int, repeats: int = 5) -> float:
-    """The best of several runs of random actions on levels [B, ...], resets included and compilation not."""
-    seconds = []
-    for repeat in range(1 + repeats):
-        start = time.perf_counter()
-        jax.block_until_ready(_play(env, levels, steps, jax.random.key(repeat)))
-        seconds.append(time.perf_counter() - start)
-    return levels.walls.shape[0] * steps / min(seconds[1:])
-
-
-def minigrid_steps_per_second(env: MazeEnv, level: Level, steps: int) -> float:
-    """The same for one environment of the minigrid package."""
-    from tutelage.interop.minigrid import minigrid_env  # an optional dependency
-
-    reference = minigrid_env(level, env.view, env.see_through, env.max_steps)
-    actions = np.random.default_rng(0).integers(0, env.actions.n, steps).tolist()
-    reference.reset()
-    start = time.perf_counter()
-    for action in actions:
-        _, _, terminated, truncated, _ = reference.step(action)
-        if terminated or truncated:
-            reference.reset()
-    return steps / (time.perf_counter() - start)
-
-
-@partial(jax.jit, static_argnames=("env", "steps"))
-def _play(env: MazeEnv, levels: Level, steps: int, key: Key) -> tuple[jax.Array, jax.Array]:
-    """Take random actions; an ended episode begins anew on its level. Memory does not grow with the steps."""
-    scenes = jax.vmap(env.load)(levels)
-    starts, first = jax.vmap(env.reset, (None, 0))(key, scenes)
-    count = levels.walls.shape[0]
-    # The tape of actions is played again and again, because drawing an action costs more than taking it.
-    tape = jax.random.randint(key, (TAPE, count), 0, env.actions.n)
-
-    def body(carry: tuple, time: jax.Array) -> tuple[tuple, None]:
-        states, digest, earned = carry
-        states, step = jax.vmap(env.step, (None, 0, 0, 0))(key, scenes, states, tape[time % len(tape)])
-        ended = step.terminated | step.truncated
-        states = jax.tree.map(lambda start, now: jax.vmap(jnp.where)(ended, start, now), starts, states)
-        # Every byte of every observation goes into the digest, so that none can be optimised away.
-        return (states, digest ^ step.obs.image.reshape(count, -1), earned + step.reward), None
-
-    carry = (starts, first.image.reshape(count, -1), jnp.zeros(count))
-    (_, digest, earned), _ = lax.scan(body, carry, jnp.arange(steps))
-    return digest, earned

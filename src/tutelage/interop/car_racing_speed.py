@@ -8,7 +8,6 @@ core. The two take turns, so that whatever else the machine does slows both. Nee
 from __future__ import annotations
 
 import multiprocessing
-import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import RacingEnv, Scene, State
+from tutelage.learning import mesh
 
 LOW, HIGH = (-1.0, 0.0, 0.0), (1.0, 1.0, 0.2)  # random actions; a car that always brakes would show nothing
 
@@ -33,7 +33,7 @@ def compare(levels: int = 16, actions: int = 125, rounds: int = 3, processes: in
         rounds: how often the two take turns.
         processes: of Gymnasium; one for each core by default.
     """
-    processes = processes or os.cpu_count() or 1
+    processes = processes or mesh.cores()
     ours, load = prepare(levels, actions)
     best_ours, best_load, best_theirs = 0.0, np.inf, 0.0
     with multiprocessing.get_context("spawn").Pool(processes) as pool:

@@ -28,9 +28,7 @@ def use_cores(count: int | None = None) -> None:
     Raises:
         InputError: if JAX has made its devices already: not `count` of them, or just one though there are more cores.
     """
-    # only Linux says which cores a process may use
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    wanted = count or cores or 1
+    wanted = count or cores()
     try:
         jax.config.update("jax_num_cpu_devices", wanted)
     except RuntimeError as error:  # JAX is running, and cannot change its devices any more
@@ -40,6 +38,12 @@ def use_cores(count: int | None = None) -> None:
                 f"JAX is running with {made} CPU device(s) and cannot make them {wanted} any more: call use_cores() "
                 "right after the imports, before anything makes an array or a key or asks for devices."
             ) from error
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    # only Linux says which
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_mesh(batch: int, devices: int | None = None) -> Mesh:
