@@ -67,6 +67,21 @@ def test_it_trains_resumes_and_runs_a_saved_configuration_again(tmp_path, capsys
     assert f"tutelage report {first}" in capsys.readouterr().out
 
 
+def test_seeds_are_refused_before_the_first_is_trained(tmp_path, capsys):
+    (tmp_path / "seed-1").mkdir()
+    (tmp_path / "seed-1" / "thesis.txt").write_text("long work")
+    said = refused(["train", "dr", "--preset", "tiny", *SHORT, "--seeds", "2", "--out", str(tmp_path)], capsys)
+    assert "seed-1 is not empty and holds no run" in said
+    assert not (tmp_path / "seed-0").exists()
+
+
+def test_a_full_or_forbidden_place_gets_a_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert "Not a directory" in refused(
+        ["train", "dr", "--preset", "tiny", "--out", str(tmp_path / "file" / "r")], capsys
+    )
+
+
 def test_seeds_get_a_directory_each(tmp_path):
     main(["train", "dr", "--preset", "tiny", *SHORT, "--seeds", "2", "--seed", "5", "--out", str(tmp_path / "runs")])
     assert [Run.load(tmp_path / "runs" / f"seed-{seed}").config.seed for seed in (5, 6)] == [5, 6]
@@ -84,6 +99,8 @@ def test_seeds_get_a_directory_each(tmp_path):
         (["plr", "--domain", "chess"], "The domain 'chess' does not come with tutelage"),
         (["plr", "--domain", "nowhere:Setup"], "nowhere:Setup cannot be imported"),
         (["plr", "--config", "nowhere.json"], "nowhere.json cannot be read"),
+        (["--config", "any.json", "--preset", "paper"], "leave --preset and --domain out"),
+        (["plr", "--updates", "0"], "updates must be at least 1"),
         (["sgd"], "invalid choice"),
         (["plr", "--colour", "3"], "--colour"),
         (["plr", "--learning-rate", "fast"], "fast"),
@@ -112,6 +129,7 @@ def test_a_tracker_that_is_not_installed_is_named(tmp_path, capsys, monkeypatch)
         ["train", "dr", "--preset", "tiny", *SHORT, "--track", "wandb", "--out", str(tmp_path / "r")], capsys
     )
     assert "Tracking with wandb needs its package: pip install wandb" in said
+    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.slow

@@ -123,6 +123,23 @@ def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(whole, copy, progra
         assert kept[name] == data, name
 
 
+def test_nothing_is_begun_again_while_there_are_damaged_checkpoints(copy, programs):
+    for directory in ("checkpoints", "archive"):
+        for path in checkpoints.saved(copy / directory):
+            path.write_bytes(path.read_bytes()[:1000])
+    before = content(copy)
+    with pytest.raises(InputError, match=r"All \d+ checkpoints of .* are damaged"):
+        resume(copy, programs=programs, quiet=True)
+    assert content(copy) == before
+
+
+def test_a_run_is_not_made_shorter_than_it_is(copy, programs):
+    before = content(copy)
+    with pytest.raises(InputError, match="beyond what is asked for"):
+        resume(copy, steps=256, programs=programs, quiet=True)
+    assert content(copy) == before
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "all"])
 def test_a_damaged_checkpoint_is_passed_over_and_that_is_said(whole, copy, programs, damage, capsys):
     saved = checkpoints.saved(copy / "checkpoints")
@@ -131,10 +148,9 @@ def test_a_damaged_checkpoint_is_passed_over_and_that_is_said(whole, copy, progr
         if damage == "flipped":
             data[-100] ^= 4
         path.write_bytes(data if damage == "flipped" else data[: len(data) // 2])
-    resume(copy, programs=programs, quiet=True)
+    resume(copy, programs=programs, quiet=True)  # if all are damaged, from the archive
     said = capsys.readouterr().err
-    assert "Going back to the checkpoint before it." in said
-    assert ("beginning again" in said) == (damage == "all")
+    assert said.count("Looking for the checkpoint before it.") >= (len(saved) if damage == "all" else 1)
     kept = content(copy)
     for name, expected in content(whole.directory).items():
         assert kept[name] == expected, name

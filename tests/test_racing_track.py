@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutelage.domains.racing import contacts, physics, spline, track
+from tutelage.domains.racing import contacts, physics, spline, suite, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.types import InputError
 
@@ -83,6 +83,11 @@ def test_tiles_share_their_ends():
         ([(0, 0), (1, 1), (2, 2), (5, 5)], "lie on one line"),
         ([(0, 0), (1, 0), (float("nan"), 2)], "not a finite number"),
         ([(0, 0), (1, 0), (0, 1), (1, 0)], "are the same"),
+        ([(0, 0), (1, 0), (0, 1), (1, 1e-9)], "nearer than 0.1 m"),
+        ([(0, 0), (3000, 0), (0, 3000)], "3000 m wide or high"),
+        ([(0, 0), (1e39, 0), (0, 1e39)], "Scale it down"),
+        ([("a", "b"), (1, 0), (0, 1)], "rows of equally many numbers"),
+        ([(0, 0), (1, 0), (0,)], "rows of equally many numbers"),
         ([(k, k * k) for k in range(13)], "at most 12"),
         ([0, 1, 2], "shape"),
     ],
@@ -109,6 +114,17 @@ def test_centre_lines_from_csv(tmp_path):
     write(circle[:40])
     with pytest.raises(InputError, match="not closed"):
         track.from_csv(path, 256)
+    write(np.concatenate([circle[:20], circle[25:48]]))  # a long straight is none of its ends
+    with pytest.raises(InputError, match=r"not closed: its ends are .* of its length"):
+        track.from_csv(path, 256)
+    for size in (-1, 0, 2):
+        with pytest.raises(InputError, match="at least 3 points"):
+            track.from_csv(path, size)
+    with pytest.raises(InputError, match=r"nowhere.csv cannot be read"):
+        track.from_csv(tmp_path / "nowhere.csv", 256)
+    path.write_bytes("Nürburgring,1\n".encode("latin-1"))
+    with pytest.raises(InputError, match="cannot be read as text"):
+        track.from_csv(path, 256)
     path.write_text("x,y\n1,2\n3,four\n")
     with pytest.raises(InputError, match="two numbers"):
         track.from_csv(path, 256)
@@ -125,6 +141,16 @@ def test_a_sketch_puts_points_in_the_middle_of_cells():
     np.testing.assert_allclose(level.points[:3], np.array([(-150, -150), (150, -150), (-50 / 3, 150)]), rtol=1e-5)
     with pytest.raises(InputError, match="10 rows"):
         track.from_sketch(np.zeros((9, 10)))
+    sketch[3, 3] = np.nan
+    with pytest.raises(InputError, match="not a finite number"):
+        track.from_sketch(sketch)
+
+
+def test_real_circuits_are_closed_and_half_of_one_is_not():
+    for circuit in suite.circuits():
+        track.from_closed_line(circuit.points, 100)
+        with pytest.raises(InputError, match="not closed"):
+            track.from_closed_line(spline.curve(circuit.points, 200)[:100], 100)
 
 
 def test_a_spline_fits_a_circle():

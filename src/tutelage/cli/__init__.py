@@ -36,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (InputError, NotFiniteError, OSError) as error:
         print(f"tutelage: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("tutelage: interrupted.", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def _parse(arguments: Sequence[str]) -> Any:

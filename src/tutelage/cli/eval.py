@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -160,8 +161,13 @@ def _table(name: str, rows: Sequence[Row], measure: Callable[[Score], tuple[floa
         found = np.array([measure(score) for score in scores])
         # levels are independent, so the variance of their mean is the mean of their variances over their number
         mean, error = found[:, 0].mean(), np.sqrt((found[:, 1] ** 2).sum()) / len(found)
-        return [f"{value:.{digits}f} ± {error:.{digits}f}" for value, error in [*found, (mean, error)]]
+        return [_measured(value, error, digits) for value, error in [*found, (mean, error)]]
 
     names = [score.level for score in rows[0].scores]
     columns = [[name, *names, f"mean of {len(names)}"], *([row.policy, *cells(row.scores)] for row in rows)]
     return "\n".join(aligned(zip(*columns, strict=True)))
+
+
+def _measured(value: float, error: float, digits: int) -> str:
+    """A mean and its standard error, which a single episode does not have."""
+    return f"{value:.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}")

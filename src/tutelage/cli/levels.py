@@ -70,13 +70,17 @@ def _tracks(key: Key) -> Iterator[Row]:
     def inspect(line: track.CentreLine) -> tuple[jax.Array, jax.Array]:
         return track.steps(line).sum(), abs(track.curvature(line)).max()
 
-    yield "", f"{'level':20} {'tiles':>5} {'length':>7} {'tightest bend':>13} {'limit':>6}", None
+    yield "", f"{'suite':9} {'level':12} {'tiles':>5} {'length':>7} {'tightest bend':>13} {'limit':>11}", None
     suites = racing.domain().suites
-    for index, entry in enumerate(entry for name in ("f1", "bezier", "original") for entry in suites[name]):
+    # the released code's circuits are the same, with other limits
+    shown = [(name, entry) for name in ("f1", "bezier", "original") for entry in suites[name]]
+    for index, (name, entry) in enumerate(shown):
         level = jax.jit(entry.draw)(jax.random.fold_in(key, index))
         line = track.road(level)
         length, curvature = inspect(line)
         reach = float(np.abs(line.points).max()) + 2 * track.HALF_WIDTH
         bend = f"{1 / curvature:.0f} m"
-        text = f"{entry.name:20} {line.n:5} {length:5.0f} m {bend:>13} {entry.env.horizon:6}"
+        assert isinstance(entry.env, racing.RacingEnv)
+        limit = f"{entry.env.frames} frames"
+        text = f"{name:9} {entry.name:12} {line.n:5} {length:5.0f} m {bend:>13} {limit:>11}"
         yield entry.name, text, birds_eye(line, extent=reach)

@@ -16,10 +16,10 @@ from tyro.conf import Positional, arg
 
 from tutelage.experiment.compilation import keep_programs
 from tutelage.experiment.config import Config, MethodName, PresetName, S
-from tutelage.experiment.run import Run, read_config
+from tutelage.experiment.run import CONFIG, Run, read_config
 from tutelage.experiment.setups import setup_named
 from tutelage.experiment.trackers import TrackerName
-from tutelage.experiment.train import Programs, Stopped, resume, train
+from tutelage.experiment.train import Programs, Stopped, check_free, resume, train
 from tutelage.learning.mesh import use_cores
 from tutelage.types import InputError
 
@@ -40,8 +40,8 @@ class Train(Generic[S]):
     """Take the defaults from the config.json of another run instead."""
     out: Path | None = None
     """Where to write: runs/DOMAIN-METHOD-PRESET here, if not said otherwise."""
-    seeds: int = 1
-    """Train this many seeds, one after the other, each in a directory of its own."""
+    seeds: int | None = None
+    """Train this many seeds, one after the other on all cores, each in a directory of its own."""
     overwrite: bool = False
     """Delete a run that is there already."""
     track: TrackerName | None = None
@@ -49,24 +49,31 @@ class Train(Generic[S]):
 
     def run(self) -> None:
         """Train all seeds."""
-        if self.seeds < 1:
+        if self.seeds is not None and self.seeds < 1:
             raise InputError(f"seeds must be at least 1, not {self.seeds}.")
         use_cores()
         keep_programs()
         config = self.config
         origin = self.config_file.parent.name if self.config_file else self.preset
         out = self.out or Path("runs") / f"{config.setup.name}-{config.method}-{origin}"
+        seeds = range(config.seed, config.seed + (self.seeds or 1))
+        directories = {seed: out if self.seeds is None else out / f"seed-{seed}" for seed in seeds}
+        for directory in directories.values():
+            check_free(directory, overwrite=self.overwrite)
         programs = Programs(config)
-        for seed in range(config.seed, config.seed + self.seeds):
-            directory = out / f"seed-{seed}" if self.seeds > 1 else out
+        for seed, directory in directories.items():
             one = replace(config, seed=seed)
             try:
                 train(one, directory, overwrite=self.overwrite, programs=programs, track=self.track)
             except Stopped:
-                return _stopped(directory)
+                _stopped(directory)
+                if seed < seeds[-1]:
+                    rest = f"--seed {seed + 1} --seeds {seeds[-1] - seed} --out {out}"
+                    print(f"And with the other seeds: tutelage train --config {directory / CONFIG} {rest}")
+                return
             print(f"{config.method}, seed {seed}: done. The run is in {directory}.")
         print(f"See it: tutelage report {out}")
-        return None
+        return
 
 
 @dataclass(frozen=True)
@@ -104,19 +111,25 @@ def _stopped(directory: Path) -> None:
 def default_config(arguments: Sequence[str], method: MethodName | None = None) -> Config[Any]:
     """The configuration that the options of a `train` command start from; its method is guessed unless given."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--domain", default="maze")
-    parser.add_argument("--preset", default="laptop")
+    parser.add_argument("--domain")
+    parser.add_argument("--preset")
     parser.add_argument("--config", type=Path)
     known, rest = parser.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
     if known.config is None:
-        if known.preset not in get_args(PresetName):
-            raise InputError(f"There is no preset {known.preset!r}; choose one of {', '.join(get_args(PresetName))}.")
+        preset: PresetName = known.preset or "laptop"
+        if preset not in get_args(PresetName):
+            raise InputError(f"There is no preset {preset!r}; choose one of {', '.join(get_args(PresetName))}.")
         guess: MethodName = next((name for name in get_args(MethodName) if name in rest), "plr-perp")
-        return setup_named(known.domain).preset(known.preset, method or guess)
+        return setup_named(known.domain or "maze").preset(preset, method or guess)
+    own = known.domain and ":" in known.domain
+    if known.preset or (known.domain and not own):
+        raise InputError(
+            "A configuration file says all that a preset or a domain would: leave --preset and --domain out."
+        )
     try:
         content = json.loads(known.config.read_text())
     except OSError as error:
         raise InputError(f"{known.config} cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise InputError(f"{known.config} is not JSON: {error}.") from None
-    return read_config(content, setup_named(known.domain) if ":" in known.domain else None)
+    return read_config(content, setup_named(known.domain) if own else None)

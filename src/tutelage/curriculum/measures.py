@@ -5,8 +5,8 @@ Of each kind of levels, `new`, `replayed` and `edited`; what the second student 
     <kind>/<x>                  for each x of `design.describe`: the mean over levels, as the protagonist had them
     <kind>/return, length       an episode's
     <kind>/solved               the share of episodes solved, if the domain says what is solved
-    <kind>/solved_<x>           x of solved levels, if the domain says what is solved; for mazes, solved_shortest_path
-                                is the paper's solved path length
+    <kind>/solved_<x>           x of solved levels, if x is a number (no flag) and the domain says what is solved; for
+                                mazes, solved_shortest_path is the paper's solved path length
     <kind>/action_complexity    the LZW complexity of a solved episode's actions, if these are discrete; of every
                                 episode's, if the domain does not say what is solved
     <kind>/true_regret          the optimal return − the student's, if the domain has an oracle
@@ -18,10 +18,11 @@ Of each kind of levels, `new`, `replayed` and `edited`; what the second student 
     buffer/fill                 the share of slots filled
     buffer/score, buffer/age    means over the filled slots; an age is in iterations since the level was last scored
     buffer/score_p10, …         their quantiles: _p10, _p50 and _p90
+    buffer/true_regret          the mean over a sample, played whenever a snapshot is taken, if the domain has an oracle
     buffer/generation           how often a level and its ancestors were edited: the mean, if a method edits at all
 
 Each worker counts the same, however many episodes it ended. *Solved* is a weight: a level counts as much as the share
-of its episodes that were solved, so solved_<x> is Σ share·x / Σ share, and 0 if nothing was solved; likewise
+of its episodes that were solved, so solved_<x> is Σ share·x / Σ share, and not a number if nothing was solved; likewise
 action_complexity. Unsolved levels are left out, as in the released code (which gives every level with a solved episode
 the same weight): as zeros they would repeat what `solved` says and hide how hard the solved ones are. With zeros, the
 mean is the product of `solved` and solved_<x>.
@@ -71,7 +72,8 @@ def of_levels(domain: Domain, queues: Level, rollout: Rollout, episodes: Episode
     fared = _mean({"return": episodes.mean_return, "length": episodes.mean_length})
     if domain.solved_above is not None:
         fared["solved"] = _mean(episodes.solved)
-        weighted = {f"solved_{name}": on_level.solved * x for name, x in described.items()}
+        numbers = {name: x for name, x in described.items() if x.dtype != bool}
+        weighted = {f"solved_{name}": on_level.solved * x for name, x in numbers.items()}
         fared |= _quotients(_mean(weighted), _mean(on_level.solved))
     if isinstance(domain.env.actions, Discrete):
         complexity = jax.vmap(jax.vmap(partial(_complexity, domain, domain.env.actions.n), 1))
@@ -138,9 +140,8 @@ def _mean(values: Any) -> Any:
 
 
 def _quotients(sums: Metrics, weight: jax.Array) -> Metrics:
-    """Weighted sums [S] as weighted means; 0 if there is no weight."""
-    some = weight > 0
-    return {name: jnp.where(some, x, 0.0) / jnp.where(some, weight, 1.0) for name, x in sums.items()}
+    """Weighted sums [S] as weighted means; NaN if there is no weight."""
+    return {name: x / weight for name, x in sums.items()}
 
 
 def _quantiles(values: jax.Array, filled: jax.Array, at: jax.Array) -> jax.Array:

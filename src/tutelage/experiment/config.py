@@ -124,9 +124,16 @@ class Evaluation:
     evaluate_every: int = 0
     """After how many iterations to evaluate; 0: only at the end."""
     episodes: int = 10
-    """Episodes on each test level (paper: 100 at the end, 10 in between)."""
+    """Episodes on each test level while training (paper: 10)."""
+    final_episodes: int | None = None
+    """Episodes on each at the end, if not as many (paper: 100)."""
     greedy: bool = False
     """Take the likeliest action instead of drawing one (paper: draws)."""
+
+    @property
+    def last_episodes(self) -> int:
+        """Episodes on each test level at the end."""
+        return self.episodes if self.final_episodes is None else self.final_episodes
 
 
 @dataclass(frozen=True)
@@ -222,6 +229,7 @@ class Config(Generic[S]):
             "batch": (self.batch, 1),
             "length": (self.length, 1),
             "episodes": (self.evaluation.episodes, 1),
+            "final_episodes": (self.evaluation.last_episodes, 1),
             "checkpoint_every": (self.keeping.checkpoint_every, 1),
             "keep": (self.keeping.keep, 1),
             "evaluate_every": (self.evaluation.evaluate_every, 0),

@@ -64,7 +64,7 @@ def by_method(runs: Sequence[Run]) -> dict[str, list[Run]]:
     Where a method was run with several settings, its name is followed by those that differ: "plr, replay_rate=0.8".
     """
     if not runs:
-        raise InputError("There is nothing to compare: give at least one run.")
+        raise InputError("There is nothing to show or to compare: give at least one run.")
     groups: dict[str, list[Run]] = {}
     for method in METHODS:
         peers = [run for run in runs if run.config.method == method]

@@ -109,7 +109,10 @@ def _paper(method: MethodName) -> Config[MazeSetup]:
         ),
         steps=250_000_000,
         curator=_replay(method),
-        evaluation=Evaluation("paper", evaluate_every=1000),
+        train_on_new=METHODS[method].train_on_new,
+        edits=METHODS[method].edits,
+        queue=METHODS[method].queue,
+        evaluation=Evaluation("paper", evaluate_every=1000, final_episodes=100),
         keeping=Keeping(checkpoint_every=100, snapshot_every=1000),
     )
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from tutelage.experiment import checkpoints
 from tutelage.learning.network import Network, Packed, Params
-from tutelage.types import Action, Domain, Key, Obs
+from tutelage.types import Action, Domain, InputError, Key, Obs
 
 
 class Policy:
@@ -67,4 +67,6 @@ def load_policy(path: str | Path, like: Params) -> Params:
     Raises:
         InputError: if there is no such file, if it is damaged, or if it does not fit.
     """
+    if not Path(path).exists():
+        raise InputError(f"{path} is not there yet: a run has a policy from its first checkpoint on.")
     return checkpoints.fit(checkpoints.read(Path(path)).arrays, like, Path(path))

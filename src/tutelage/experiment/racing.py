@@ -119,11 +119,13 @@ def _paper(method: MethodName) -> Config[RacingSetup]:
         steps=5_000_000,
         batch=16,
         length=125,
-        queue=1 if method == "dr" else None,
+        train_on_new=METHODS[method].train_on_new,
+        edits=METHODS[method].edits,
+        queue=1,
         student=PAPER_PPO,
         teacher=replace(PAPER_PPO, entropy_weight=0.01 if method == "repaired" else 0.0),
         curator=_replay(method),
-        evaluation=Evaluation("f1", evaluate_every=500),
+        evaluation=Evaluation("f1", evaluate_every=500, final_episodes=100),
         keeping=Keeping(checkpoint_every=50, snapshot_every=250),
     )
 

@@ -61,7 +61,7 @@ class Run:
         directory = Path(directory)
         try:
             content = json.loads((directory / CONFIG).read_text())
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise InputError(f"{directory} is no run: it has no {CONFIG}.") from None
         except ValueError as error:
             raise InputError(f"{directory / CONFIG} is not JSON: {error}.") from None
@@ -100,11 +100,21 @@ class Run:
 
     def evaluations(self) -> list[dict[str, Any]]:
         """Rows of the tidy table; `solved` is None where nothing counts as solved."""
-        return [_evaluation(row) for row in read_csv(self.directory / EVALUATIONS)]
+        path = self.directory / EVALUATIONS
+        try:
+            return [_evaluation(row) for row in read_csv(path)]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is damaged: {error!r}. Remove the rows that are not whole.") from None
 
     def snapshots(self) -> list[dict[str, Json]]:
         """What the curriculum looked like, in order of time."""
-        return [json.loads(path.read_text()) for path in sorted((self.directory / LEVELS).glob("*.json"))]
+        found = []
+        for path in sorted((self.directory / LEVELS).glob("*.json")):
+            try:
+                found.append(json.loads(path.read_text()))
+            except ValueError as error:
+                raise InputError(f"{path} is not JSON: {error}. Remove it.") from None
+        return found
 
 
 def find_runs(paths: Iterable[str | Path], setup: type[Setup] | None = None) -> list[Run]:

@@ -27,12 +27,15 @@ class Snapshots:
         self.curriculum, self.count = curriculum, count
         self._inspect = jax.jit(_inspection(curriculum))
         self._propose = jax.jit(generator_of(curriculum.method, curriculum.parts).propose)
+        known = curriculum.method.curator is not None and curriculum.parts.domain.optimal_return is not None
+        self.metrics = {"buffer/true_regret": "true_regret"} if known else {}
+        """Metrics that a snapshot knows, and what it calls them."""
 
     def __call__(self, state: State, key: Key) -> dict[str, Json]:
         """The protagonist's buffer, or the generator's proposals where nothing is kept."""
         # on one device: a program on arrays that several devices hold would run on each of them
         params = jax.tree.map(lambda x: x[0], jax.device_get(state.students.params))
-        choice_key, play_key = jax.random.split(key)
+        choice_key, play_key, sample_key = jax.random.split(key, 3)
         if self.curriculum.method.curator is None:
             keys = jax.random.split(choice_key, self.count)
             queues, _ = self._propose(jax.device_get(state.generator), keys)
@@ -45,6 +48,8 @@ class Snapshots:
             levels = jax.tree.map(lambda x: x[slots], buffer.entries.level)
             entries = [_entry(buffer, slot) for slot in slots]
             about = {"source": "buffer", "size": int(buffer.size), "capacity": len(buffer.scored_at)}
+            if self.metrics:
+                about["true_regret"] = self._true_regret(params, buffer, sample_key)
         found = self._play(params, levels, len(entries), play_key)
         to_json = self.curriculum.parts.domain.design.to_json
         return about | {
@@ -53,6 +58,15 @@ class Snapshots:
                 for i, (entry, seen) in enumerate(zip(entries, found, strict=True))
             ]
         }
+
+    def _true_regret(self, params: Params, buffer: Buffer, key: Key) -> float:
+        """The optimal return less the student's, the mean over a fair sample of the buffer; NaN if it is empty."""
+        if not buffer.size:
+            return float("nan")
+        slot_key, play_key = jax.random.split(key)
+        slots = np.asarray(jax.random.permutation(slot_key, int(buffer.size))[: self.count])
+        found = self._play(params, jax.tree.map(lambda x: x[slots], buffer.entries.level), len(slots), play_key)
+        return float(np.mean([seen["optimal_return"] - seen["return"] for seen in found]))
 
     def _play(self, params: Params, levels: Level, count: int, key: Key) -> list[dict[str, Json]]:
         """What is to be said of each level, as many at a time as in training."""

@@ -11,6 +11,8 @@ from tutelage.types import InputError, Json
 
 TrackerName = Literal["wandb", "tensorboard"]
 
+_MODULES: dict[TrackerName, str] = {"wandb": "wandb", "tensorboard": "tensorboard.summary"}
+
 TENSORBOARD = "tensorboard"
 """Its files' directory in the run's."""
 
@@ -27,6 +29,12 @@ class Tracker(Protocol):
         ...
 
 
+def check_tracker(name: TrackerName | None) -> None:
+    """Refuse a tracker whose package is not there, before anything is done."""
+    if name is not None:
+        _imported(_MODULES[name], name)
+
+
 def tracker(name: TrackerName, directory: Path, config: Json) -> Tracker:
     """Begin to track a run."""
     return _Wandb(directory, config) if name == "wandb" else _TensorBoard(directory)
@@ -34,7 +42,7 @@ def tracker(name: TrackerName, directory: Path, config: Json) -> Tracker:
 
 class _Wandb:
     def __init__(self, directory: Path, config: Json) -> None:
-        wandb = _imported("wandb", "wandb")
+        wandb = _imported(_MODULES["wandb"], "wandb")
         self._run = wandb.init(project="tutelage", name=str(directory), dir=str(directory), config=config)
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
@@ -46,7 +54,7 @@ class _Wandb:
 
 class _TensorBoard:
     def __init__(self, directory: Path) -> None:
-        self._writer = _imported("tensorboard.summary", "tensorboard").Writer(str(directory / TENSORBOARD))
+        self._writer = _imported(_MODULES["tensorboard"], "tensorboard").Writer(str(directory / TENSORBOARD))
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         for name, value in scalars.items():

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +45,7 @@ from tutelage.experiment.run import (
     write_config,
 )
 from tutelage.experiment.snapshots import Snapshots
-from tutelage.experiment.trackers import TENSORBOARD, TrackerName, tracker
+from tutelage.experiment.trackers import TENSORBOARD, TrackerName, check_tracker, tracker
 from tutelage.types import InputError, Json, Key
 
 
@@ -59,10 +60,14 @@ class Programs:
         self.config, self.curriculum = config, config.curriculum()
         domain, student = self.curriculum.parts.domain, self.curriculum.parts.student
         levels, evaluation = config.test_levels(domain), config.evaluation
-        self.evaluator = None
+        self.evaluator = self.last_evaluator = None
         if levels:
-            devices = self.curriculum.mesh.size
-            self.evaluator = Evaluator(domain, levels, student, evaluation.episodes, evaluation.greedy, devices)
+            evaluator = partial(
+                Evaluator, domain, levels, student, greedy=evaluation.greedy, devices=self.curriculum.mesh.size
+            )
+            self.evaluator = self.last_evaluator = evaluator(episodes=evaluation.episodes)
+            if evaluation.last_episodes != evaluation.episodes:
+                self.last_evaluator = evaluator(episodes=evaluation.last_episodes)
         self.snapshots = Snapshots(self.curriculum, config.keeping.snapshot_levels)
 
     def check(self, config: Config[Any]) -> None:
@@ -106,17 +111,17 @@ def train(
         Stopped: after an interrupt or a request to terminate, when all is saved.
     """
     directory = Path(directory)
+    check_free(directory, overwrite=overwrite)
+    check_tracker(track)
     programs = programs or Programs(config)
     programs.check(config)
-    _check_free(directory, overwrite)
-    with sole_writer(directory):
+    with _requests_to_stop() as requests, sole_writer(directory):
         _clear(directory)
         config = replace(config, devices=programs.curriculum.mesh.size)
         write_config(directory, config)
         begin, *_ = _keys(config)
-        return _Session(directory, config, programs, track, quiet).go_on(
-            programs.curriculum.begin(begin), Place(0, 0, 0)
-        )
+        session = _Session(directory, config, programs, track, quiet, requests)
+        return session.go_on(programs.curriculum.begin(begin), Place(0, 0, 0))
 
 
 def resume(
@@ -142,9 +147,10 @@ def resume(
             "This run's learning rate falls to zero over the length that was planned at its start, so it cannot be "
             "made longer. Train anew with more steps, or without annealing."
         )
+    check_tracker(track)
     programs = programs or Programs(config)
     programs.check(config)
-    with sole_writer(run.directory):
+    with _requests_to_stop() as requests, sole_writer(run.directory):
         if programs.curriculum.mesh.size != config.devices:
             _say(
                 f"This run began on {config.devices} devices and goes on with {programs.curriculum.mesh.size}: sums "
@@ -152,26 +158,39 @@ def resume(
             )
         state, place = _restored(run.directory, config, programs)
         if config != run.config:
+            if place.steps > config.steps or (config.updates is not None and place.updates > config.updates):
+                raise InputError(
+                    f"{directory} has come to {place.steps:,} steps and {place.updates:,} updates already, beyond what "
+                    "is asked for: ask for more, or train anew."
+                )
             write_config(run.directory, config)
-        return _Session(run.directory, config, programs, track, quiet).go_on(state, place)
+        return _Session(run.directory, config, programs, track, quiet, requests).go_on(state, place)
 
 
 def _restored(directory: Path, config: Config[Any], programs: Programs) -> tuple[State, Place]:
     begin, *_ = _keys(config)
     like = jax.eval_shape(programs.curriculum.begin_program, begin)
-    for path in checkpoints.saved(directory / CHECKPOINTS):
+    # the archive comes last, though it may hold a newer one: then all that follows is written again, that one too
+    found = [path for name in (CHECKPOINTS, ARCHIVE) for path in checkpoints.saved(directory / name)]
+    for path in found:
         try:
             checkpoint = checkpoints.read(path)
         except checkpoints.DamagedError as error:
-            _say(f"{error} Going back to the checkpoint before it.")
+            _say(f"{error} Looking for the checkpoint before it.")
             continue
-        if found := differences(checkpoint.about["learning"], config.learning()):
+        if unlike := differences(checkpoint.about["learning"], config.learning()):
             raise InputError(
-                f"{path} belongs to another configuration than {directory / CONFIG}. They differ in {'; '.join(found)}."
+                f"{path} belongs to another configuration than {directory / CONFIG}. They differ in "
+                f"{'; '.join(unlike)}."
             )
         state = programs.curriculum.place(checkpoints.fit(checkpoint.arrays, like, path))
         return state, Place(*checkpoint.about["place"])
-    _say("There is no whole checkpoint yet: beginning again.")
+    if found:
+        raise InputError(
+            f"All {len(found)} checkpoints of {directory} are damaged. Put a whole one there, or train anew with "
+            f"tutelage train --config {directory / CONFIG}."
+        )
+    _say("There is no checkpoint yet: beginning again.")
     return programs.curriculum.begin(begin), Place(0, 0, 0)
 
 
@@ -184,12 +203,15 @@ class _Session:
     programs: Programs
     track: TrackerName | None
     quiet: bool
+    requests: list[int]
+    """To stop, as they come."""
 
     def go_on(self, state: State, place: Place) -> Run:
         """From here to the end."""
         config, curriculum = self.config, self.programs.curriculum
         _, key, self._evaluation_key, self._snapshot_key = _keys(config)
-        names = sorted(curriculum.metric_names(state, key))
+        names = sorted(curriculum.metric_names(state, key) | {*self.programs.snapshots.metrics})
+        _drop_later(self.directory / LEVELS, place.iteration)
         log = Log(self.directory / METRICS, [*PLACE, *names], place.iteration)
         timing = Log(self.directory / TIMING, ["iteration", "seconds", "steps_per_second"], place.iteration)
         self._evaluations = Log(self.directory / EVALUATIONS, EVALUATION_COLUMNS, place.iteration)
@@ -206,7 +228,7 @@ class _Session:
         )
         shown: dict[str, str] = {}
         try:
-            with bar, _requests_to_stop() as requests:
+            with bar:
                 while not self._finished(place):
                     start = time.perf_counter()
                     state, metrics = curriculum.iterate(state, jax.random.fold_in(key, place.iteration))
@@ -214,6 +236,7 @@ class _Session:
                     before, place = place, self._next(place, state, bool(scalars["replay"]))
                     seconds = time.perf_counter() - start
                     rate = (place.steps - before.steps) / seconds
+                    scalars |= self._look(state, place)
                     log.append(place._asdict() | scalars)
                     timing.append({"iteration": place.iteration, "seconds": seconds, "steps_per_second": rate})
                     if self._tracker:
@@ -221,8 +244,8 @@ class _Session:
                     shown |= _shown(scalars)
                     bar.set_postfix(shown, refresh=False)
                     bar.update(place.steps - before.steps)
-                    self._keep(state, before, place, stopping=bool(requests))
-                    if requests and not self._finished(place):
+                    self._keep(state, before, place, stopping=bool(self.requests))
+                    if self.requests and not self._finished(place):
                         raise Stopped
                 save_policy(self.directory / POLICY, _protagonist(state), self._about(place))
         finally:
@@ -240,16 +263,21 @@ class _Session:
         updates = int(jax.device_get(state.students.updates)[0])
         return Place(place.iteration + 1, place.steps + played, updates)
 
+    def _look(self, state: State, place: Place) -> dict[str, float]:
+        """Write down what the curriculum looks like, if it is time for that; and what can be said of it in numbers."""
+        if not (self._finished(place) or _due(place.iteration, self.config.keeping.snapshot_every)):
+            return {}
+        found = self.programs.snapshots(state, jax.random.fold_in(self._snapshot_key, place.iteration))
+        path = self.directory / LEVELS / f"{place.iteration:08}.json"
+        write_atomically(path, json.dumps(place._asdict() | found))
+        return {metric: found[name] for metric, name in self.programs.snapshots.metrics.items()}
+
     def _keep(self, state: State, before: Place, place: Place, *, stopping: bool) -> None:
-        """Evaluate, look and save where it is time for that; always at the end."""
+        """Evaluate and save where it is time for that; always at the end."""
         evaluation, keeping = self.config.evaluation, self.config.keeping
         last = self._finished(place)
         if self.programs.evaluator and (last or _due(place.iteration, evaluation.evaluate_every)):
             self._evaluate(state, place)
-        if last or _due(place.iteration, keeping.snapshot_every):
-            found = self.programs.snapshots(state, jax.random.fold_in(self._snapshot_key, place.iteration))
-            path = self.directory / LEVELS / f"{place.iteration:08}.json"
-            write_atomically(path, json.dumps(place._asdict() | found))
         unit = "iteration" if keeping.archive_unit == "iterations" else "updates"
         kept = keeping.archive_every and getattr(place, unit) // keeping.archive_every > (
             getattr(before, unit) // keeping.archive_every
@@ -267,7 +295,8 @@ class _Session:
             save_policy(self.directory / POLICY, _protagonist(state), self._about(place))
 
     def _evaluate(self, state: State, place: Place) -> None:
-        evaluator, evaluation = self.programs.evaluator, self.config.evaluation
+        programs, evaluation = self.programs, self.config.evaluation
+        evaluator = programs.last_evaluator if self._finished(place) else programs.evaluator
         assert evaluator is not None
         scores = evaluator(_protagonist(state), jax.random.fold_in(self._evaluation_key, place.iteration))
         rows: list[dict[str, Json]] = [
@@ -326,8 +355,12 @@ def _shown(scalars: dict[str, float]) -> dict[str, str]:
     return {name: f"{scalars[metric]:.2f}" for name, metric in metrics.items() if metric in scalars}
 
 
-def _check_free(directory: Path, overwrite: bool) -> None:
-    """Refuse to write where something is."""
+def check_free(directory: Path, *, overwrite: bool = False) -> None:
+    """Refuse to write where something is.
+
+    Raises:
+        InputError: if there is, unless it is a run and may be overwritten.
+    """
     if not directory.exists():
         return
     if not directory.is_dir():
@@ -349,6 +382,13 @@ def _clear(directory: Path) -> None:
             path.unlink()
     for name in (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD):
         shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def _drop_later(directory: Path, iteration: int) -> None:
+    """Delete snapshots of iterations that are to come again."""
+    for path in directory.glob("[0-9]*.json"):
+        if int(path.stem) > iteration:
+            path.unlink()
 
 
 @contextmanager

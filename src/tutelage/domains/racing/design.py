@@ -108,7 +108,10 @@ class RacingDesign(Design):
         return Level(track.cell_centre(state.cells), jnp.int32(MAX_POINTS))
 
     def mutate(self, key: Key, level: Level) -> Level:
-        """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move."""
+        """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move.
+
+        What would not be a level any more, or would not fit the canvas, is left as it was.
+        """
         which_key, kind_key, place_key = jax.random.split(key, 3)
         which = jax.random.randint(which_key, (), 0, level.n)
         kind = jax.random.randint(kind_key, (), 0, 3)
@@ -121,13 +124,19 @@ class RacingDesign(Design):
         new = jnp.where(add, HALF_SQUARE * unit, jnp.where(remove, level.points[level.n - 1], moved))
         points = level.points.at[jnp.where(add, level.n, which)].set(new)
         n = level.n + add - remove
-        return Level(jnp.where((jnp.arange(MAX_POINTS) < n)[:, None], points, 0.0), n)
+        child = Level(jnp.where((jnp.arange(MAX_POINTS) < n)[:, None], points, 0.0), n)
+        valid = self.valid(child)
+        return jax.tree.map(lambda new, old: jnp.where(valid, new, old), child, level)
 
     def valid(self, level: Level | CentreLine) -> jax.Array:
-        """bool[]: 3 to 12 finite, different points that do not all lie on one line; or a road that fits the canvas."""
+        """bool[]: 3 to 12 finite, different points that do not all lie on one line, and a road that fits the canvas."""
+        line = track.road(level)
+        reach = jnp.abs(line.points).max() + track.HALF_WIDTH + track.BORDER
+        longest = jnp.hypot(track.steps(line).max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its kerbs
+        # whatever is not a number is not smaller, either
+        fits = (reach <= BEZIER_CANVAS.extent) & (longest <= BEZIER_CANVAS.window) & jnp.isfinite(line.heading).all()
         if isinstance(level, CentreLine):
-            outside = jnp.abs(level.points) + track.HALF_WIDTH + track.BORDER > BEZIER_CANVAS.extent
-            return jnp.isfinite(level.points).all() & jnp.isfinite(level.heading).all() & ~outside.any()
+            return fits
         real = jnp.arange(MAX_POINTS) < level.n
         both = real[:, None] & real[None]
         gap = level.points[:, None] - level.points[None]
@@ -137,7 +146,7 @@ class RacingDesign(Design):
         off_line = jnp.abs(spoke[:, 0] * far[1] - spoke[:, 1] * far[0]) > 1e-3 * (far**2).sum()
         finite = jnp.where(real[:, None], jnp.isfinite(level.points), True).all()
         enough = (level.n >= MIN_POINTS) & (level.n <= MAX_POINTS)
-        return enough & finite & distinct & (off_line & real).any()
+        return enough & finite & distinct & (off_line & real).any() & fits
 
     def describe(self, level: Level | CentreLine) -> dict[str, jax.Array]:
         """Length in metres of the track, curvature in 1/m, convexity and overlap as shares of the track."""
@@ -169,9 +178,9 @@ class RacingDesign(Design):
     def from_json(self, value: Json) -> Level | CentreLine:
         """The inverse of `to_json`."""
         if isinstance(value, dict) and "points" in value:
-            return track.from_points(_numbers(value["points"]))
+            return track.from_points(value["points"])
         if isinstance(value, dict) and "line" in value and isinstance(value.get("size"), int):
-            return _line_from_rows(_numbers(value["line"]), value["size"])
+            return _line_from_rows(track.numbers(value["line"], "points of a line"), value["size"])
         raise InputError(
             f'A track is {{"points": [[x, y], …]}} or {{"line": [[x, y, heading], …], "size": L}}; got {value!r:.80}.'
         )
@@ -179,13 +188,6 @@ class RacingDesign(Design):
 
 BEZIER_TRACKS = RacingDesign()
 """The paper's."""
-
-
-def _numbers(value: Json) -> np.ndarray:
-    try:
-        return np.asarray(value, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"The points of a track are rows of equally many numbers; got {value!r:.80}.") from error
 
 
 def _line_from_rows(rows: np.ndarray, size: int) -> CentreLine:

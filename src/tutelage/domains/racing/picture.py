@@ -21,15 +21,16 @@ LARGEST = 512
 
 
 def birds_eye(line: track.CentreLine, size: int = 384, extent: float = 192.0) -> jax.Array:
-    """u8[size, size, 3]: a track from above, north up; its first tile is yellow.
+    """u8[size, size, 3]: a track from above, north up; a yellow dot is where it starts.
 
     `extent` is half the side of what is shown, in metres. `size` must be a multiple of 32.
     """
     if size % 32:
         raise InputError(f"The size of a bird's-eye view is a multiple of 32; got {size}.")
     canvas = texture.Canvas(extent=extent, texel=2 * extent / size, window=20.0)
-    colours = jnp.full((line.points.shape[0], 3), GREY).at[0].set(jnp.array(START))
-    return _coloured(texture.unpack(texture.paint(canvas, line)[:size]), colours)
+    colours = jnp.full((line.points.shape[0], 3), GREY)
+    above = _coloured(texture.unpack(texture.paint(canvas, line)[:size]), colours)
+    return _dotted(above, (line.points[0] + extent) / (2 * extent), START)
 
 
 def frame(env: RacingEnv, scene: Scene, state: State) -> jax.Array:

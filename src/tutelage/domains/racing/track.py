@@ -30,6 +30,8 @@ SAMPLES = 39  # tiles on one Bézier segment
 TILES = MAX_POINTS * SAMPLES
 REACH = 0.2  # inner Bézier points lie this share of the segment away from its ends
 LEAN = np.arctan(0.2) / np.pi + 0.5  # weight of the coming segment's heading in the tangent at a control point
+CLOSEST = 0.1  # metres between control points
+OPEN = 0.12  # a gap of this share of a line's length, and not just a long straight: the 20 circuits' are up to 0.111
 SKETCH = 10  # cells on a side of the generator's sketch
 
 
@@ -171,8 +173,16 @@ def from_points(points: ArrayLike) -> Level:
     array = _closed_shape(points, "control points")
     if len(array) > MAX_POINTS:
         raise InputError(f"A track has at most {MAX_POINTS} control points; got {len(array)}. Leave some out.")
-    if len(np.unique(array, axis=0)) < len(array):
-        raise InputError("Two control points of this track are the same. Give each place only once.")
+    gaps = np.linalg.norm(array[:, None] - array[None], axis=-1)[np.triu_indices(len(array), 1)]
+    if gaps.min() < CLOSEST:
+        raise InputError(
+            f"Two control points of this track are the same, or nearer than {CLOSEST:g} m. Give each place only once."
+        )
+    if np.ptp(array, axis=0).max() > 2 * PLAYFIELD:
+        raise InputError(
+            f"This track is {np.ptp(array, axis=0).max():.0f} m wide or high, and the field {2 * PLAYFIELD:.0f} m. "
+            "Scale it down."
+        )
     padded = np.zeros((MAX_POINTS, 2), np.float32)
     padded[: len(array)] = array
     return Level(jnp.asarray(padded), jnp.int32(len(array)))
@@ -180,7 +190,7 @@ def from_points(points: ArrayLike) -> Level:
 
 def from_sketch(sketch: ArrayLike) -> Level:
     """A level from a 10×10 sketch: a control point in the middle of each cell that is not zero."""
-    array = np.asarray(sketch)
+    array = numbers(sketch, "cells of a sketch")
     if array.shape != (SKETCH, SKETCH):
         raise InputError(f"A sketch has {SKETCH} rows of {SKETCH} cells; got an array of shape {array.shape}.")
     return from_points(np.asarray(cell_centre(jnp.asarray(np.flatnonzero(array)))))
@@ -195,17 +205,21 @@ def cell_centre(cell: jax.Array) -> jax.Array:
 def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
     """A centre line of `size` points, evenly spaced along the closed polygon through `points` [n, 2].
 
-    The last point may repeat the first. A gap between them that is far longer than any other is an open line.
+    The last point may repeat the first. If not, the line goes straight from the last to the first; but a gap between
+    them that is far longer than any other, or a large part of the whole, is that of an open line.
     """
+    if size < 3:
+        raise InputError(f"A centre line has at least 3 points, not {size}: ask for a larger size.")
     array = _closed_shape(points, "points of a centre line")
     if np.array_equal(array[0], array[-1]):
         array = array[:-1]
     closed = np.concatenate([array, array[:1]])
     step = np.linalg.norm(np.diff(closed, axis=0), axis=1)
-    if step[-1] > 4 * step[:-1].max():
+    if step[-1] > 4 * step[:-1].max() or step[-1] > max(OPEN, 2 / len(step)) * step.sum():
         raise InputError(
-            f"This centre line is not closed: its ends are {step[-1]:.1f} apart, while its other points"
-            f" are at most {step[:-1].max():.1f} apart. Let the last point come back to the first."
+            f"This centre line is not closed: its ends are {step[-1]:.1f} apart, {step[-1] / step.sum():.0%} of its"
+            f" length, while its other points are at most {step[:-1].max():.1f} apart. Let the last point come back"
+            " to the first."
         )
     along = np.concatenate([[0.0], np.cumsum(step)])
     at = np.linspace(0, along[-1], size, endpoint=False)
@@ -217,7 +231,11 @@ def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
 def from_csv(path: str | Path, size: int) -> CentreLine:
     """A centre line from a CSV file of x and y; lines that begin with # and one header are skipped."""
     rows: list[list[float]] = []
-    lines = [line for line in Path(path).read_text().splitlines() if line.strip() and not line.startswith("#")]
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as text: {error}.") from None
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     for number, line in enumerate(lines):
         try:
             x, y = (float(cell) for cell in line.split(",")[:2])
@@ -231,14 +249,23 @@ def from_csv(path: str | Path, size: int) -> CentreLine:
 
 def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
     """Checked f64[n, 2]: enough finite points, not all on one line."""
-    array = np.asarray(points, np.float64)
+    array = numbers(points, what)
     if array.ndim != 2 or array.shape[1] != 2:
         raise InputError(f"The {what} should be an array of shape [n, 2]; got {array.shape}.")
-    if not np.isfinite(array).all():
-        raise InputError(f"The {what} hold a value that is not a finite number. Remove or repair it.")
     if len(array) < 3:
         raise InputError(f"A closed track needs at least 3 {what}; got {len(array)}.")
     spread = np.linalg.svd(array - array.mean(0), compute_uv=False)
     if spread[1] <= 1e-6 * max(spread[0], 1e-6):
         raise InputError(f"All {what} lie on one line, which cannot enclose a track. Move at least one off it.")
+    return array
+
+
+def numbers(values: ArrayLike, what: str) -> np.ndarray:
+    """Checked f64[...]: all of them finite."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"The {what} should be rows of equally many numbers; got {values!r:.80}.") from None
+    if not np.isfinite(array).all():
+        raise InputError(f"The {what} hold a value that is not a finite number. Remove or repair it.")
     return array

@@ -47,7 +47,8 @@ def complexity(runs: Sequence[Run], domain: Domain) -> Section:
     names = [name for name in _measured(runs) if _is_complexity(name, known)]
     own = [(kind, [name for name in names if name.startswith(f"{kind}/")]) for kind in KINDS]
     groups = [(f"Of {kind} levels", some) for kind, some in own]
-    about = "A curriculum shows in its levels: measures of those that were played, and of those that were solved."
+    about = "A curriculum shows in its levels: measures of those that were played"
+    about += "." if domain.solved_above is None else ", and of those that were solved."
     return Section("complexity", "Complexity of the levels", about, _plots(runs, groups))
 
 
