@@ -153,7 +153,8 @@ def test_a_damaged_checkpoint_is_passed_over_and_that_is_said(whole, copy, progr
     assert said.count("Looking for the checkpoint before it.") >= (len(saved) if damage == "all" else 1)
     kept = content(copy)
     for name, expected in content(whole.directory).items():
-        assert kept[name] == expected, name
+        if damage != "all" or not name.startswith("checkpoints/"):  # the older ones are still damaged
+            assert kept[name] == expected, name
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
