@@ -150,7 +150,7 @@ def test_one_run_counts_once(tmp_path: Path):
     run = write_run(tmp_path / "a")
     with pytest.raises(InputError, match=r"a and .*b are the same run, dr, seed 0: two runs of one seed"):
         compare([run, write_run(tmp_path / "b")])
-    with pytest.raises(InputError, match="nothing to compare"):
+    with pytest.raises(InputError, match="nothing to show or to compare"):
         compare([])
 
 

@@ -76,7 +76,14 @@ class Comparison:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each method and level."""
         return [
-            {**self._place(), "method": method, "level": level, **summary._asdict()}
+            {
+                **self._place(),
+                "method": method,
+                "earliest": min(self.reached[method]),
+                "latest": max(self.reached[method]),
+                "level": level,
+                **summary._asdict(),
+            }
             for method, summaries in self.summaries.items()
             for level, summary in summaries.items()
         ]
@@ -107,9 +114,13 @@ class Comparison:
 
     def heading(self) -> str:
         """What is compared, and when."""
+        return f"{self.domain}, suite {self.suite}: {self.metric} {self.when()}"
+
+    def when(self) -> str:
+        """After how much of training runs were looked at: a range, if they were evaluated at different times."""
         times = [time for each in self.reached.values() for time in each]
-        when = f"{min(times):,}" if min(times) == max(times) else f"{min(times):,} to {max(times):,}"
-        return f"{self.domain}, suite {self.suite}: {self.metric} after {when} {UNITS[self.at]}"
+        span = f"{min(times):,}" if min(times) == max(times) else f"{min(times):,} to {max(times):,}"
+        return f"after {span} {UNITS[self.at]}"
 
     def _place(self) -> dict[str, Any]:
         return {

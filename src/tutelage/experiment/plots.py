@@ -212,7 +212,7 @@ def _interval_panels(
     for comparison, axes in zip(comparisons, panels, strict=True):
         axes.use_sticky_edges = False  # bars would otherwise touch the edge
         draw(axes, comparison)
-        axes.set_title(f"equal {UNITS[comparison.at]}")
+        axes.set_title(comparison.when())
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)

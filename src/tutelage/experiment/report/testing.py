@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tutelage.experiment import plots, style
 from tutelage.experiment.compare import ALL, Comparison, compare
-from tutelage.experiment.history import UNITS
 from tutelage.experiment.report.blocks import Block, Heading, Note, Plot, Section, Table, number
 from tutelage.experiment.run import Run
 from tutelage.types import InputError
@@ -87,7 +86,7 @@ def _tests(comparison: Comparison) -> Table:
         for test in comparison.tests
         if test.level == ALL
     ]
-    return Table(head, rows, f"Welch's test, and the probability of improvement, after equal {UNITS[comparison.at]}")
+    return Table(head, rows, f"Welch's test, and the probability of improvement, {comparison.when()}")
 
 
 def _plus_minus(value: float, error: float) -> str:
