@@ -30,6 +30,13 @@ def commands():
     return out
 
 
+def quickstart():
+    """The commands of `make quickstart`, made smaller."""
+    recipe = (README.parent / "Makefile").read_text(encoding="utf-8").partition("quickstart:")[2].partition("\n\n")[0]
+    found = [shlex.split(line) for line in re.findall(r"/tutelage (.+)", recipe)]
+    return [[*arguments, *SMALLER.get(arguments[0], [])] for arguments in found]
+
+
 def programs():
     """The README's programs; its sketch of the contracts is not one."""
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -47,7 +54,8 @@ def test_a_newcomer_can_follow_it(tmp_path):
     (tmp_path / "FILE.csv").write_text("1,0\n0,1\n")
     verbs = {arguments[0] for arguments in commands()}
     assert {"train", "resume", "eval", "play", "report", "compare", "levels", "game"} <= verbs
-    lines = [f"print({' '.join(c)!r}, flush=True); main({c!r})" for c in commands()]
+    assert [arguments[0] for arguments in quickstart()] == ["train", "eval", "report"]
+    lines = [f"print({' '.join(c)!r}, flush=True); main({c!r})" for c in quickstart() + commands()]
     run("\n".join(["from tutelage.cli import main", *lines]), tmp_path)
     for file in (
         "first/report.html",
@@ -57,8 +65,22 @@ def test_a_newcomer_can_follow_it(tmp_path):
         "pair.html",
     ):
         assert (tmp_path / "runs" / file).stat().st_size > 0
+    assert (tmp_path / "artefacts/quickstart/report.html").stat().st_size > 0
     said = [run(program, tmp_path) for program in programs()]  # each stands alone
     assert any("new/solved" in each for each in said)
+
+
+@pytest.mark.slow
+def test_its_study_can_be_done_again(tmp_path):
+    study = README.parent / "studies" / "maze_small" / "study.py"
+    assert f"python {study.relative_to(README.parent)}" in TEXT
+    small = ["--methods", "dr", "plr", "--preset", "tiny", "--steps", "1280", "--seeds", "2", "--episodes", "1"]
+    command = [sys.executable, str(study), *small, "--runs", "runs", "--out", "compared"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert len(list(tmp_path.glob("runs/*/seed-*/policy.safetensors"))) == 4
+    for name in ("compare.csv", "tests.csv", "bars-steps.png"):
+        assert (tmp_path / "compared" / name).stat().st_size > 0
 
 
 def test_its_files_exist():

@@ -1,9 +1,9 @@
 """Six methods on mazes, three seeds each, at a size that two cores finish in about an hour.
 
     python studies/maze_small/study.py            # trains into runs/maze_small, then writes tables and figures here
-    python studies/maze_small/study.py --steps 100000 --seeds 1 --out /tmp/quick
+    python studies/maze_small/study.py --methods dr plr --steps 100000 --runs runs/quick --out runs/quick-compared
 
-A core trains one run at a time, all on the `laptop` preset. A study that was stopped goes on where it was.
+A core trains one run at a time. A study that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ import os
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
 LEVELS = ("SimpleCrossing", "FourRooms", "PerfectMaze11", "SmallCorridor", "SixteenRooms", "Labyrinth", "Maze", "Maze2")
 """Test mazes from easy to hard: after so few steps the paper's own eight are out of reach of every method."""
 
-METHODS = ("paired", "repaired", "minimax", "dr", "plr", "plr-perp")  # those that take longest come first
-
 
 @dataclass(frozen=True)
 class Study:
     """Train six methods on mazes and compare them."""
 
+    methods: tuple[str, ...] = ("paired", "repaired", "minimax", "dr", "plr", "plr-perp")
+    """What to compare; those that take longest come first."""
+    preset: Literal["paper", "released", "laptop", "tiny"] = "laptop"
+    """How to train."""
     steps: int = 1_500_000
     """Environment steps of each run."""
     seeds: int = 3
@@ -47,7 +50,7 @@ def main(study: Study) -> None:
     context = multiprocessing.get_context("spawn")
     jobs, free = context.Queue(), context.Queue()
     for seed in range(study.seeds):
-        for method in METHODS:
+        for method in study.methods:
             jobs.put((method, seed))
     for core in cores:
         jobs.put(None)
@@ -92,7 +95,7 @@ def _train(study: Study, method: str, seed: int) -> None:
     if (directory / "config.json").exists():
         resume(directory)
         return
-    config = MazeSetup.preset("laptop", method)
+    config = MazeSetup.preset(study.preset, method)
     every = math.ceil(study.steps / (config.batch * config.length) / 5)
     evaluation = Evaluation("maze", LEVELS, evaluate_every=every, episodes=study.episodes)
     keeping = replace(config.keeping, checkpoint_every=every, snapshot_every=every)
