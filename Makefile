@@ -19,7 +19,7 @@ quickstart: $(VENV)/.runtime
 	$(BIN)/tutelage report artefacts/quickstart
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -29,7 +29,7 @@ lint: $(VENV)/.dev
 
 # The inner loop of work: everything not marked slow.
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

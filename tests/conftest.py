@@ -17,3 +17,10 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 from tutelage.learning.mesh import use_cores  # noqa: E402
 
 use_cores(2)
+
+LONGEST = ("test_readme.py", "test_experiment_kill.py", "test_racing_train.py")
+"""Begin with these, so that no process is left alone with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONGEST)

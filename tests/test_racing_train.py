@@ -1,14 +1,17 @@
 """CarRacing trains: its presets are the paper's table, and a run of it goes on as if nothing had been."""
 
+import json
 import shutil
 import typing
+from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 
+from tutelage.domains.racing.track import Level
 from tutelage.experiment import checkpoints
-from tutelage.experiment.config import SCORES, MethodName, PresetName
+from tutelage.experiment.config import SCORES, MethodName, PresetName, Replay
 from tutelage.experiment.racing import RacingSetup
 from tutelage.experiment.train import Programs, resume, train
 from tutelage.types import InputError
@@ -81,6 +84,14 @@ def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(tmp_path):
     for entry in whole.snapshots()[-1]["entries"]:
         assert bool(design.valid(design.from_json(entry["level"])))
 
+    newest = checkpoints.read(checkpoints.saved(whole.directory / "checkpoints")[0]).arrays
+    size = int(newest["buffers.size"][0])
+    assert size > 4
+    for slot in range(size):  # mutated ones, too
+        level = Level(*(newest[f"buffers.entries.level.{name}"][0, slot] for name in Level._fields))
+        again = design.from_json(json.loads(json.dumps(design.to_json(level))))
+        assert all(np.array_equal(a, b) for a, b in zip(level, again, strict=True))
+
     copy = tmp_path / "copy"
     shutil.copytree(whole.directory, copy)
     checkpoints.saved(copy / "checkpoints")[0].unlink()
@@ -88,6 +99,20 @@ def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(tmp_path):
     for path in whole.directory.rglob("*"):
         if path.is_file() and path.name != "timing.csv":
             assert (copy / path.relative_to(whole.directory)).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["dr", "minimax", "paired", "plr", "plr-perp"])  # the others are trained below
+def test_students_learn_by_every_method(method):
+    config = RacingSetup.preset("tiny", method)
+    curator = config.curator if config.curator == Replay() else replace(config.curator, replay_rate=1.0)
+    curriculum = replace(config, curator=curator).curriculum()
+    state = curriculum.begin(jax.random.key(0))
+    for i in range(2):  # a new level, then a replayed one where there is a curator
+        state, metrics = curriculum.iterate(state, jax.random.key(i + 1))
+    assert np.isfinite(float(metrics["loss"]))
+    assert bool(metrics["replay"]) == (method in ("plr", "plr-perp"))
+    assert (state.students.updates > 0).all()
 
 
 @pytest.mark.slow
