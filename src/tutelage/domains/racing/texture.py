@@ -117,7 +117,7 @@ def _planes(line: track.CentreLine, corners: jax.Array) -> jax.Array:
         # Where a bend turns about this very side, its edge is next to nothing and may point anywhere.
         along = jnp.abs(facing) > 0.5 * jnp.sqrt((edge**2).sum(-1, keepdims=True))
         normal = jnp.where(along, unit(normal) * jnp.sign(facing), inwards)
-        outer = jnp.where(((b - a) * normal).sum(-1, keepdims=True) < 0, b, a)
+        outer = jnp.where((edge * normal).sum(-1, keepdims=True) < 0, b, a)
         return through(outer, normal)
 
     ahead = jnp.stack([-jnp.sin(line.heading), jnp.cos(line.heading)], -1)
