@@ -57,8 +57,11 @@ def steer(line: track.CentreLine, car, speed: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("drive", range(4))
-def test_open_loop_beside_gymnasium(drive):
-    """The same actions, synchronised at frame 0 only: position, tiles and rewards."""
+def test_rewards_along_the_road_beside_gymnasium(drive):
+    """The same actions, synchronised at frame 0 only: rewards and ends, tiles and position.
+
+    Random drives, on Gymnasium's own tracks, too, are in `test_racing_parity.py`.
+    """
     level = random_level(jax.random.key(drive))
     line = track.bezier(level)
     env = compiled(RAW)

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from tutelage.domains.racing import contacts, physics, track
+from tutelage.domains.racing.env import RacingEnv, gymnasium_rules
+from tutelage.domains.racing.texture import Canvas
 from tutelage.interop.car_racing import Reference
+
+DRIVES = 12
 
 advance = jax.jit(physics.advance)
 touching = jax.jit(
@@ -14,6 +18,7 @@ touching = jax.jit(
         contacts.touching(outline, car.position[1:], contacts.sides(car))[None] >> jnp.arange(4)[:, None] & 1
     )
 )
+env = gymnasium_rules(RacingEnv(repeat=1, canvas=Canvas(texel=4.0)))  # nobody looks here
 outlines = jax.jit(lambda line: contacts.outlines(track.tiles(line)))
 
 
@@ -78,6 +83,40 @@ def test_contacts_are_identical_at_identical_poses(drive):
         np.testing.assert_array_equal(touching(outline, before)[:, :count], theirs)
         found += theirs.sum()
     assert found > 0
+
+
+@jax.jit
+def open_loop(line: track.CentreLine, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """f32[frames, 2] where the hull is after each action, and bool[L] the tiles visited by then."""
+    key = jax.random.key(0)
+    scene = env.load(line)
+    state, _ = env.reset(key, scene)
+
+    def step(state, action):
+        state, _ = env.step(key, scene, state, action)
+        return state, state.car.position[0]
+
+    state, path = jax.lax.scan(step, state, actions)
+    return path, state.visited
+
+
+def test_random_drives_synchronised_at_the_start_only():
+    """The same actions for 300 frames, a third of them bang-bang: the place at frame 100, the tiles by the end."""
+    drift, driven, tiles = [], [], 0
+    for drive in range(DRIVES):
+        game = start(drive)
+        count, actions = len(game.track), random_actions(drive, 300)
+        path, visited = open_loop(game.centre_line(track.TILES), actions)
+        for frame, action in enumerate(actions, 1):
+            game.step(action)
+            if frame == 100:
+                drift.append(np.linalg.norm(path[frame - 1] - game.mechanics().position[0]))
+        assert (np.asarray(visited)[:count] != game.visited()).sum() <= 1
+        driven.append(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
+        tiles += game.tile_visited_count
+    assert np.median(driven) > 50
+    assert tiles > 10 * DRIVES
+    assert np.median(drift) < 0.02  # metres
 
 
 def test_the_mass_of_the_car_is_box2ds():

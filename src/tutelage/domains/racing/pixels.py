@@ -145,30 +145,30 @@ def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera
     column, u = split(x)
     row, v = split(y)
     index = (camera.row + row) * canvas.side + camera.column + column
-    nearest = index + (u > 0.5) + canvas.side * (v > 0.5)
-    taps, shade = _look_up(picture, index, nearest, shade)
+    taps, shades = _look_up(picture, index, shade)
     weights = ((1 - u) * (1 - v), u * (1 - v), (1 - u) * v, u * v)
     paints = [texture.unpack(tap) for tap in taps]
     inside = (jnp.abs(x) < canvas.extent) & (jnp.abs(y) < canvas.extent)
-    road, white, red = (
-        jnp.where(inside, sum(w * paint[k] for w, paint in zip(weights, paints, strict=True)), 0.0) for k in range(3)
-    )
+
+    def mix(shares: list[jax.Array]) -> jax.Array:
+        return jnp.where(inside, sum(w * share for w, share in zip(weights, shares, strict=True)), 0.0)
+
+    road, white, red = (mix([paint[k] for paint in paints]) for k in range(3))
+    shaded = mix([paint.road * shade for paint, shade in zip(paints, shades, strict=True)])
 
     on_field = _within(x, field + camera.grow, camera.blur_x) * _within(y, field + camera.grow, camera.blur_y)
     cell = field / 20
     grass = _checked(x, cell, camera.grow, camera.blur_x) * _checked(y, cell, camera.grow, camera.blur_y)
     bare = on_field * (1 - road - white - red)
-    tarmac = (GREY + shade) * road + 255 * white
+    tarmac = GREY * road + shaded + 255 * white
     blue = GREY * bare + tarmac
     green = (FIELD + (GRASS - FIELD) * grass) * bare + tarmac
     parts = [_quarters(colour) for colour in (blue + 255 * red, green, blue)]
     return _materialise(parts[0] | parts[1] << 10 | parts[2] << 20)
 
 
-def _look_up(
-    picture: jax.Array, index: jax.Array, nearest: jax.Array, shade: jax.Array
-) -> tuple[list[jax.Array], jax.Array]:
-    """Four u32[H, W], texels at and around `index` i32[H, W], and f32[H, W], the shade of the `nearest`.
+def _look_up(picture: jax.Array, index: jax.Array, shade: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
+    """Four u32[H, W], texels at and around `index` i32[H, W], and four f32[H, W], the shades of their tiles.
 
     Views are served one after the other, each with a picture out of the whole batch: batched gathers would be
     fused into all that reads them, and a loop over pictures would copy each.
@@ -177,18 +177,18 @@ def _look_up(
 
     @custom_vmap
     def look_up_all(
-        pictures: jax.Array, which: jax.Array, index: jax.Array, nearest: jax.Array, shade: jax.Array
-    ) -> tuple[list[jax.Array], jax.Array]:
+        pictures: jax.Array, which: jax.Array, index: jax.Array, shade: jax.Array
+    ) -> tuple[list[jax.Array], list[jax.Array]]:
         texels, size = pictures.reshape(-1), pictures[0].size
 
-        def look_up(_: None, view: tuple[jax.Array, ...]) -> tuple[None, tuple[list[jax.Array], jax.Array]]:
-            which, index, nearest, shade = view
+        def look_up(_: None, view: tuple[jax.Array, ...]) -> tuple[None, tuple[list[jax.Array], list[jax.Array]]]:
+            which, index, shade = view
             start = which * size
             taps = [_take(texels, start + index + offset) for offset in (0, 1, side, side + 1)]
-            tile = texture.unpack(_take(texels, start + nearest)).tile
-            return None, (taps, _take(shade, tile.astype(jnp.int32)))
+            tiles = [texture.unpack(tap).tile.astype(jnp.int32) for tap in taps]
+            return None, (taps, [_take(shade, tile) for tile in tiles])
 
-        return jax.lax.scan(look_up, None, (which, index, nearest, shade))[1]
+        return jax.lax.scan(look_up, None, (which, index, shade))[1]
 
     @look_up_all.def_vmap
     def merge(size: int, batched: Any, pictures: jax.Array, which: jax.Array, *view: jax.Array) -> tuple[Any, Any]:
@@ -204,7 +204,7 @@ def _look_up(
         found = jax.tree.map(lambda value: value.reshape(size, -1, *value.shape[1:]), found)
         return found, jax.tree.map(lambda _: True, found)
 
-    alone = [value[None] for value in (picture, jnp.int32(0), index, nearest, shade)]
+    alone = [value[None] for value in (picture, jnp.int32(0), index, shade)]
     return jax.tree.map(lambda value: value[0], look_up_all(*alone))
 
 

@@ -107,20 +107,27 @@ def _planes(line: track.CentreLine, corners: jax.Array) -> jax.Array:
     def through(point: jax.Array, normal: jax.Array) -> jax.Array:
         return jnp.concatenate([normal, -(normal * point).sum(-1, keepdims=True)], -1)
 
-    def within(a: jax.Array, b: jax.Array) -> jax.Array:
+    def unit(vector: jax.Array) -> jax.Array:
+        return vector / jnp.maximum(jnp.sqrt((vector**2).sum(-1, keepdims=True)), 1e-6)
+
+    def within(a: jax.Array, b: jax.Array, inwards: jax.Array) -> jax.Array:
         edge = b - a
         normal = jnp.stack([-edge[:, 1], edge[:, 0]], -1)
-        normal = normal / jnp.maximum(jnp.sqrt((edge**2).sum(-1, keepdims=True)), 1e-6)
-        inwards = jnp.sign((normal * (corners.mean(1) - a)).sum(-1, keepdims=True))
-        return through(a, inwards * normal)
+        facing = (normal * inwards).sum(-1, keepdims=True)
+        # Where a bend turns about this very side, its edge is next to nothing and may point anywhere.
+        along = jnp.abs(facing) > 0.5 * jnp.sqrt((edge**2).sum(-1, keepdims=True))
+        normal = jnp.where(along, unit(normal) * jnp.sign(facing), inwards)
+        outer = jnp.where((edge * normal).sum(-1, keepdims=True) < 0, b, a)
+        return through(outer, normal)
 
     ahead = jnp.stack([-jnp.sin(line.heading), jnp.cos(line.heading)], -1)
+    across = unit(corners[:, 0] - corners[:, 1] + corners[:, 3] - corners[:, 2])
     return jnp.stack(
         [
             through(corners[:, 2], ahead[track.previous(line)]),
             through(corners[:, 0], ahead),
-            within(corners[:, 1], corners[:, 2]),
-            within(corners[:, 3], corners[:, 0]),
+            within(corners[:, 1], corners[:, 2], across),
+            within(corners[:, 3], corners[:, 0], -across),
         ],
         1,
     )
@@ -140,17 +147,17 @@ def _paint(canvas: Canvas, window: jax.Array, planes: jax.Array, has_kerb: jax.A
         x = (column + grid) * canvas.texel - canvas.extent
         y = ((row + grid) * canvas.texel - canvas.extent)[:, None]
 
-        def cover(plane: jax.Array, slack: float) -> jax.Array:
-            """Smooth across the road's sides; hard, with some slack, where one tile meets the next."""
+        def cover(plane: jax.Array) -> jax.Array:
+            """Smooth across the road's sides; hard where one tile meets the next."""
             begun, ended, left, right = (p[0] * x + p[1] * y + p[2] for p in plane)
             # In a bend tighter than the road is wide the two ends cross, and the tile is two triangles.
-            between = ((begun > -slack) & (ended < slack)) | ((begun < slack) & (ended > -slack))
+            between = ((begun > -GROW) & (ended < GROW)) | ((begun < GROW) & (ended > -GROW))
             sides = [jnp.clip((side + GROW) / canvas.texel + 0.5, 0, 1) for side in (left, right)]
             return sides[0] * sides[1] * between
 
         old = unpack(jax.lax.dynamic_slice(picture, (row, column), (size, size)))
-        road = cover(planes[i, 0], 0.5 * canvas.texel)
-        kerb = jnp.where(has_kerb[i], cover(planes[i, 1], 0.0), 0.0)
+        road = cover(planes[i, 0])
+        kerb = jnp.where(has_kerb[i], cover(planes[i, 1]), 0.0)
         white = jnp.where(i % 2 == 0, kerb, 0.0)
         bare = (1 - road) * (1 - kerb)
         new = Paint(
