@@ -8,10 +8,10 @@ from pathlib import Path
 import jax
 
 
-def keep_programs(directory: Path | None = None) -> None:
-    """Keep what is compiled in a directory: the user's cache by default, or where JAX has been told to already."""
+def keep_programs() -> None:
+    """Keep what is compiled in the user's cache, or where JAX has been told to already."""
     if jax.config.values["jax_compilation_cache_dir"]:
         return
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(directory or caches / "tutelage"))
+    jax.config.update("jax_compilation_cache_dir", str(caches / "tutelage"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

@@ -58,9 +58,8 @@ class Summary(NamedTuple):
 def mean(x: Scores) -> Scores:
     """x̄ = Σ_r x_r / R, over the first axis: [R, …] → […]."""
     x = _known(x)
-    return np.where(
-        np.ptp(x, axis=0) == 0, x[0], x.mean(axis=0)
-    )  # runs that are all equal have a mean without rounding
+    # runs that are all equal have a mean without rounding
+    return np.where(np.ptp(x, axis=0) == 0, x[0], x.mean(axis=0))
 
 
 def standard_error(x: Scores) -> Scores:

@@ -119,10 +119,8 @@ def solve_zero_sum(costs: Matrix) -> Saddle:
     One linear programme: minimise v subject to πᵀ costs ≤ v. Its dual solution is the teacher's strategy.
     """
     policies, levels = costs.shape
-    low, scale = (
-        costs.min(),
-        np.ptp(costs) or 1.0,
-    )  # the solver's tolerances are absolute, so give it numbers in [0, 1]
+    # the solver's tolerances are absolute, so give it numbers in [0, 1]
+    low, scale = costs.min(), np.ptp(costs) or 1.0
     solution = linprog(
         c=np.append(np.zeros(policies), 1.0),
         A_ub=np.column_stack([((costs - low) / scale).T, -np.ones(levels)]),

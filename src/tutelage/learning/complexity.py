@@ -20,9 +20,7 @@ class _Reader(NamedTuple):
     longer: jax.Array  # i32[T + A, A]: which piece a piece with an action added is, unless that is below `begin`
     piece: jax.Array  # i32[]: the longest known piece that ends here
     codes: jax.Array  # i32[]
-    begin: (
-        jax.Array
-    )  # i32[]: the first number that this episode could give: lower ones were learned in earlier episodes
+    begin: jax.Array  # i32[]: the first number that this episode could give: lower ones are of earlier episodes
     free: jax.Array  # i32[]: the next number to give
 
 

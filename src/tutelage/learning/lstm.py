@@ -200,7 +200,7 @@ def _clear(carry: Carry, first: jax.Array) -> Carry:
 
 
 def _advance(gates: jax.Array, cell: jax.Array) -> Carry:
-    """C and h after a step, from tanh of the halved gates f32[B, 4H]."""
+    """The cell and h after a step, from tanh of the halved gates f32[B, 4H]."""
     i, f, g, o = jnp.split(gates, 4, -1)
     cell = (0.5 * f + 0.5) * cell + (0.5 * i + 0.5) * g
     return cell, (0.5 * o + 0.5) * jnp.tanh(cell)

@@ -202,13 +202,10 @@ class _Sample(NamedTuple):
 
 def _units(network: Network, sample: _Sample) -> tuple[int, Callable[[jax.Array | None], _Sample]]:
     """How many units minibatches are made of, and a function that takes some of them (None: all)."""
-    if network.recurrent:
-        return sample.first.shape[
-            1
-        ], lambda part: sample if part is None else jax.tree.map(lambda x: x[:, part], sample)
-    # without memory the order of steps means nothing: one long row of them, worker by worker
-    row = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(1, -1, *x.shape[2:]), sample)
-    return row.first.shape[1], lambda part: row if part is None else jax.tree.map(lambda x: x[:, part], row)
+    if not network.recurrent:
+        # without memory the order of steps means nothing: one long row of them, worker by worker
+        sample = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(1, -1, *x.shape[2:]), sample)
+    return sample.first.shape[1], lambda part: sample if part is None else jax.tree.map(lambda x: x[:, part], sample)
 
 
 def _loss(ppo: PPO, network: Network, params: Params, sample: _Sample) -> tuple[jax.Array, Metrics]:

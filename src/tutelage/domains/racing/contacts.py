@@ -17,7 +17,6 @@ from tutelage.domains.racing.physics import WHEEL_HALF, Car, rotate
 
 SKIN = 0.02
 _PAIRS = tuple(combinations(range(4), 2))
-WIDTH = 4 * len(_PAIRS) + 8
 
 
 def outlines(corners: jax.Array) -> jax.Array:

@@ -22,11 +22,8 @@ from tutelage.domains.racing.averaging import area_weights
 from tutelage.domains.racing.physics import Car
 
 ROWS, COLUMNS = 12, 96
-_WIDTH, _HEIGHT, _BOTTOM = (
-    1000 / COLUMNS,
-    100 / ROWS,
-    800,
-)  # of a pixel of ours in Gymnasium's, whose rows end at 800
+_WIDTH, _HEIGHT = 1000 / COLUMNS, 100 / ROWS  # of a pixel of ours in Gymnasium's
+_BOTTOM = 800  # where Gymnasium's rows end
 _COLOURS = np.array(
     [(255, 255, 255), (0, 0, 255), (0, 0, 255), (51, 0, 255), (51, 0, 255), (0, 255, 0), (255, 0, 0)],
     np.float32,
