@@ -14,9 +14,9 @@ from tyro.conf import Positional
 from tutelage.domains import maze, racing
 from tutelage.domains.maze.image import draw
 from tutelage.domains.maze.oracle import fewest_actions, shortest_path
-from tutelage.domains.pictures import png, sheet
 from tutelage.domains.racing import track
 from tutelage.domains.racing.picture import birds_eye
+from tutelage.experiment.pictures import png, sheet
 from tutelage.types import Key
 
 SIDE = 315

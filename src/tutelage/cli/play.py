@@ -10,9 +10,9 @@ from typing import Any
 import jax
 from tyro.conf import Positional
 
-from tutelage.domains.pictures import gif
 from tutelage.experiment.compilation import keep_programs
 from tutelage.experiment.film import frames, watch
+from tutelage.experiment.pictures import gif
 from tutelage.experiment.run import Run
 from tutelage.experiment.setups import setup_named
 from tutelage.types import Domain, InputError, Key, TestLevel

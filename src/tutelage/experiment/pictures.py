@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import math
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
+
+from tutelage.experiment.files import write_atomically
 
 PAPER, INK = (255, 255, 255), (40, 40, 40)
 
@@ -38,21 +40,16 @@ def sheet(pictures: Sequence[Any], titles: Sequence[str] = (), columns: int | No
 
 def png(path: str | Path, frame: Any) -> None:
     """Write one picture u8[H, W, 3]."""
-    _write(Path(path), Image.fromarray(np.asarray(frame)), "PNG")
+    _write(path, Image.fromarray(np.asarray(frame)), "PNG")
 
 
 def gif(path: str | Path, frames: Iterable[Any], milliseconds: int = 80, scale: int = 1) -> None:
     """Write a film of pictures u8[H, W, 3], each enlarged `scale` times, which loops."""
     first, *rest = (Image.fromarray(np.asarray(frame).repeat(scale, 0).repeat(scale, 1)) for frame in frames)
-    _write(Path(path), first, "GIF", save_all=True, append_images=rest, duration=milliseconds, loop=0)
+    _write(path, first, "GIF", save_all=True, append_images=rest, duration=milliseconds, loop=0)
 
 
-def _write(path: Path, picture: Image.Image, kind: str, **options: Any) -> None:
-    """Write beside the file first, then put it in place, so that a reader never meets half a picture."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        picture.save(unfinished, kind, **options)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+def _write(path: str | Path, picture: Image.Image, kind: str, **options: Any) -> None:
+    content = io.BytesIO()
+    picture.save(content, kind, **options)
+    write_atomically(path, content.getvalue())
