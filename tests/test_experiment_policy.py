@@ -57,7 +57,7 @@ def test_a_file_that_does_not_fit_is_refused_with_names_and_shapes(path):
 
 
 def test_what_is_no_policy_is_said_to_be_none(tmp_path):
-    with pytest.raises(InputError, match="nothing\\.safetensors cannot be read"):
+    with pytest.raises(InputError, match="nothing\\.safetensors is not there yet"):
         load_policy(tmp_path / "nothing.safetensors", PARAMS)
     (tmp_path / "text").write_text("not a policy")
     with pytest.raises(InputError, match="text cannot be read"):

@@ -12,10 +12,13 @@ def test_levels_lists_and_draws_every_track(tmp_path, capsys):
     out = tmp_path / "racing.png"
     main(["levels", "racing", "--out", str(out)])
     header, *rows, last = capsys.readouterr().out.splitlines()
-    assert header.split()[:2] == ["level", "tiles"]
-    names = [entry.name for suite in racing.domain().suites.values() for entry in suite]
-    assert [row.split()[0] for row in rows] == names
-    assert next(row for row in rows if row.startswith("Monaco")).split()[1] == "5000"
+    assert header.split()[:3] == ["suite", "level", "tiles"]
+    suites = racing.domain().suites
+    shown = [[suite, entry.name] for suite in ("f1", "bezier", "original") for entry in suites[suite]]
+    assert [row.split()[:2] for row in rows] == shown
+    monaco = next(row.split() for row in rows if "Monaco" in row)
+    assert monaco[2] == "5000"
+    assert monaco[-2:] == ["1500", "frames"]
     assert str(out) in last
     with Image.open(out) as picture:
         assert min(picture.size) > 1000
