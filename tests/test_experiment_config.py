@@ -67,6 +67,7 @@ IMPOSSIBLE = {
     "has no level 'Nowhere'": tiny(evaluation=Evaluation("maze", ("Nowhere",))),
     "Edits start from replayed levels": tiny("dr", edits=3),
     "updates must be at least 1, not 0": tiny(updates=0),
+    "final_episodes must be at least 1, not 0": tiny(evaluation=Evaluation("maze", final_episodes=0)),
     "anneal_over over a number of updates: choose one": tiny(anneal=True, student=PPO(anneal_over=10)),
     "queue must be 1": tiny(queue=4),
 }

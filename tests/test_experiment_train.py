@@ -22,7 +22,7 @@ from tutelage.types import InputError
 CONFIG = replace(
     MazeSetup.preset("tiny", "accel"),
     steps=18 * 8 * 32,
-    evaluation=Evaluation("maze", ("PerfectMaze11",), evaluate_every=4, episodes=2),
+    evaluation=Evaluation("maze", ("PerfectMaze11",), evaluate_every=4, episodes=2, final_episodes=3),
     keeping=Keeping(checkpoint_every=2, keep=3, archive_every=10, archive_unit="updates", snapshot_every=4),
 )
 
@@ -72,7 +72,8 @@ def test_the_student_is_evaluated_on_the_way_and_at_the_end(whole):
     rows = whole.evaluations()
     last = int(whole.metrics()["iteration"][-1])
     assert {row["iteration"] for row in rows} == {*range(4, last, 4), last}
-    assert {(row["level"], row["episodes"], row["greedy"]) for row in rows} == {("PerfectMaze11", 2, False)}
+    assert {(row["level"], row["greedy"]) for row in rows} == {("PerfectMaze11", False)}
+    assert all(row["episodes"] == (3 if row["iteration"] == last else 2) for row in rows)
     assert all(0 <= row["solved"] <= 1 for row in rows)
 
 
@@ -104,6 +105,16 @@ def test_checkpoints_are_pruned_and_archived_by_gradient_updates(whole):
     assert archived
     assert set(archived) <= set(due)
     assert len(checkpoints.saved(whole.directory / "checkpoints")) == 3
+
+
+def test_the_buffers_true_regret_is_a_metric_of_every_snapshot(whole):
+    metrics = whole.metrics()
+    regret = dict(zip(metrics["iteration"].astype(int), metrics["buffer/true_regret"], strict=True))
+    looked = {snapshot["iteration"]: snapshot["true_regret"] for snapshot in whole.snapshots()}
+    assert {i for i, x in regret.items() if np.isfinite(x)} == looked.keys()
+    for i, x in looked.items():
+        assert 0 <= x <= 1
+        assert regret[i] == pytest.approx(x)
 
 
 def test_the_same_configuration_gives_the_same_run(whole, programs, tmp_path):
