@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -272,13 +273,19 @@ def test_fingerprints_tell_levels_apart():
         ("replay_rate", -0.1, r"\[0, 1\]"),
         ("min_fill", 2.0, r"\[0, 1\]"),
         ("temperature", float("nan"), "above 0"),
-        ("prioritization", "proportional", "a function, such as `rank`, not 'proportional'"),
-        ("score", "max_mc", "a function, such as `max_mc`, not 'max_mc'"),
     ],
 )
 def test_bad_settings_get_a_sentence(field, value, says):
     with pytest.raises(InputError, match=says):
         replace(SMALL, **{field: value})
+
+
+@pytest.mark.parametrize("field", ["score", "prioritization"])
+def test_a_word_in_place_of_a_function_gets_a_sentence(field):
+    # not by `replace`: where the tests check types, that refuses it first
+    settings = SimpleNamespace(**vars(SMALL) | {field: "best"})
+    with pytest.raises(InputError, match=rf"{field} is a function, such as `{getattr(SMALL, field).__name__}`, not 'b"):
+        Curator.__post_init__(settings)
 
 
 def test_shapes_are_checked():
