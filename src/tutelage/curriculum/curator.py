@@ -129,7 +129,7 @@ def empty(curator: Curator, level: Level) -> Buffer:
     def slots(x: Any) -> jax.Array:
         return jnp.zeros((curator.capacity, *x.shape), x.dtype)
 
-    row = jax.eval_shape(lambda: entry(level, jnp.float32(0), jnp.float32(0)))
+    row = jax.eval_shape(entry, level, jnp.float32(0), jnp.float32(0))
     return Buffer(jax.tree.map(slots, row), slots(jnp.int32(0)), jnp.int32(0), jnp.int32(0), jnp.int32(0))
 
 
