@@ -11,8 +11,8 @@ P_replay, if that one's score is lower.
 Pure functions on a `Buffer`. The clock ticks once per iteration, so all levels of a batch are equally fresh. Scores and
 returns in a buffer are always finite: what is NaN or infinite stays out.
 
-P_replay is computed in float64, whether or not JAX's default is float32: the weights of different slots differ by many
-orders of magnitude, and in float32 thousands of them would underflow or be absorbed by the staleness, and tie.
+P_replay is computed in float64, even if JAX's default is float32: weights differ by many orders of magnitude, and in
+float32 thousands of slots would tie, because their weights underflow or vanish beside the staleness.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def insert(curator: Curator, buffer: Buffer, arriving: Entries) -> Buffer:
     """Let levels [B] enter one after the other, as in Algorithm 2.
 
     A level that is already in the buffer gets its new score, and its R_max never falls. A new level enters only if its
-    score and its best return are finite; one that is known keeps what it has in place of a number that is not.
+    score and its best return are finite. In a known level, a number that is not finite replaces nothing.
     """
 
     def over_level(carry: tuple[Buffer, Array], new: Entries) -> tuple[tuple[Buffer, Array], None]:
@@ -301,7 +301,7 @@ def _reranked(
 
 
 class _Supports(NamedTuple):
-    """Of each slot, what decides how likely it is replayed."""
+    """P_replay of each slot, and what it depends on."""
 
     probability: Float64[Array, " K"]
     weight: Float64[Array, " K"]
@@ -309,12 +309,13 @@ class _Supports(NamedTuple):
 
 
 def _supports(curator: Curator, buffer: Buffer, ranks: Int32[Array, " K"]) -> _Supports:
-    """P_replay and what it is made of, given the ranks."""
+    """P_replay, given the ranks."""
     filled = buffer.filled
     age = jnp.where(filled, buffer.clock - buffer.scored_at, 0)
     weight = curator.prioritization(buffer.entries.score, ranks, filled)
     if weight.shape != ranks.shape:
         raise InputError(f"A prioritization returns one weight for each of {ranks.size} slots, not {weight.shape}.")
+    # arithmetic and reductions only: JAX lowers, for instance, a 64-bit argmax with 32-bit indices and fails
     with jax.enable_x64(True):
         weight = jnp.where(filled & (weight > 0) & jnp.isfinite(weight), weight, 0.0).astype(jnp.float64)
         # relative to the largest: nothing overflows however small the temperature
@@ -328,13 +329,13 @@ def _supports(curator: Curator, buffer: Buffer, ranks: Int32[Array, " K"]) -> _S
 def _victim(curator: Curator, buffer: Buffer, ranks: Int32[Array, " K"]) -> Int32[Array, ""]:
     """The filled slot of least P_replay.
 
-    Where supports are equal but for rounding, the smaller weight decides, then the smaller age, then the slot. That is
-    exact: of two slots with the same age, the one of smaller weight has the smaller P_replay, and the other way round.
+    Where two are equal but for rounding, the smaller weight decides, then the smaller age, then the slot. This is exact
+    where float64 is not: of two slots of equal age, the one of smaller weight has the smaller P_replay, and vice versa.
     """
-    support, weight, age = _supports(curator, buffer, ranks)
+    probability, weight, age = _supports(curator, buffer, ranks)
     with jax.enable_x64(True):
-        support = jnp.where(buffer.filled, support, jnp.inf)
-        least = support <= support.min() * (1 + 1e-12)
+        probability = jnp.where(buffer.filled, probability, jnp.inf)
+        least = probability <= probability.min() * (1 + 1e-12)
         least &= weight == jnp.min(weight, where=least, initial=jnp.inf)
     freshest = jnp.min(jnp.where(least, age, np.iinfo(np.int32).max))
     return _first(least & (age == freshest))
