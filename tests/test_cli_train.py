@@ -13,12 +13,12 @@ import pytest
 from tutelage.cli import _parse, main
 from tutelage.cli.train import default_config
 from tutelage.curriculum.methods import METHODS
-from tutelage.experiment.config import Config, Evaluation, Keeping, Replay
-from tutelage.experiment.mazes import MazeSetup
-from tutelage.experiment.run import Run
 from tutelage.learning.ppo import PPO
+from tutelage.training.config import Config, Evaluation, Replay, Storage
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.run import Run
 
-SHORT = ("--steps", "512", "--suite", "", "--snapshot-levels", "4")
+SHORT = ("--total-steps", "512", "--suite", "", "--snapshot-levels", "4")
 
 
 def refused(arguments, capsys):
@@ -33,7 +33,7 @@ def test_every_option_is_explained(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for group in (Config, MazeSetup, PPO, Replay, Evaluation, Keeping):
+    for group in (Config, MazeSetup, PPO, Replay, Evaluation, Storage):
         for field in dataclasses.fields(group):
             if not dataclasses.is_dataclass(field.default) and field.name not in ("setup", "method"):
                 option = "--" + field.name.replace("_", "-")
@@ -62,7 +62,7 @@ def test_it_trains_resumes_and_runs_a_saved_configuration_again(tmp_path, capsys
     main(["train", "--config", str(first / "config.json"), "--out", str(again)])
     assert (again / "metrics.csv").read_bytes() == (first / "metrics.csv").read_bytes()
     assert (again / "policy.safetensors").read_bytes() == (first / "policy.safetensors").read_bytes()
-    main(["resume", str(first), "--steps", "768"])
+    main(["resume", str(first), "--total-steps", "768"])
     assert Run.load(first).metrics()["steps"][-1] == 768
     assert f"tutelage report {first}" in capsys.readouterr().out
 
@@ -92,7 +92,7 @@ def test_seeds_get_a_directory_each(tmp_path):
     [
         (["dr", "--replay-rate", "0.5"], "dr has no curator, so --replay-rate means nothing"),
         (["plr", "--min-fill", "40"], "min_fill is a share of the buffer"),
-        (["plr", "--minibatches", "3"], "minibatches = 3 does not divide"),
+        (["plr", "--num-minibatches", "3"], "num_minibatches = 3 does not divide"),
         (["plr", "--suite", "f1"], "maze has no suite 'f1'"),
         (["plr", "--seeds", "0"], "seeds must be at least 1"),
         (["plr", "--preset", "huge"], "There is no preset 'huge'"),
@@ -135,7 +135,7 @@ def test_a_tracker_that_is_not_installed_is_named(tmp_path, capsys, monkeypatch)
 @pytest.mark.slow
 def test_a_request_to_terminate_ends_cleanly(tmp_path):
     run = tmp_path / "run"
-    command = ["train", "dr", "--preset", "tiny", "--steps", "100000000", "--suite", "", "--out", str(run)]
+    command = ["train", "dr", "--preset", "tiny", "--total-steps", "100000000", "--suite", "", "--out", str(run)]
     program = f"from tutelage.cli import main; main({command!r})"
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 300

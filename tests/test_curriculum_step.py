@@ -15,16 +15,22 @@ from tutelage.curriculum.methods import ACCEL, DR, METHODS, MINIMAX, PAIRED, PLR
 from tutelage.curriculum.step import Parts, begin, decide, step
 from tutelage.domains import maze
 from tutelage.learning import mesh
-from tutelage.learning.grid_student import GridStudent, grid_student
-from tutelage.learning.grid_teacher import GridTeacher, grid_teacher
 from tutelage.learning.ppo import PPO
+from tutelage.networks.maze_student import MazeStudent, maze_student
+from tutelage.networks.maze_teacher import MazeTeacher, maze_teacher
 from tutelage.types import InputError
 
 DOMAIN = maze.domain(size=7, blocks=6, max_steps=12, view=5)
-STUDENT = grid_student(GridStudent(filters=4, hidden=8, head=(8,)), chunk=8)
-TEACHER = grid_teacher(GridTeacher(actions=25, steps=9, filters=4, head=(8,)))
+STUDENT = maze_student(MazeStudent(filters=4, hidden=8, head=(8,)), chunk=8)
+TEACHER = maze_teacher(MazeTeacher(actions=25, steps=9, filters=4, head=(8,)))
 PARTS = Parts(
-    DOMAIN, STUDENT, PPO(epochs=2, learning_rate=1e-2), TEACHER, PPO(epochs=1, learning_rate=1e-2), batch=4, length=16
+    DOMAIN,
+    STUDENT,
+    PPO(epochs=2, learning_rate=1e-2),
+    TEACHER,
+    PPO(epochs=1, learning_rate=1e-2),
+    num_envs=4,
+    num_steps=16,
 )
 CURATOR = Curator(capacity=8, min_fill=0.5)
 KEY = jax.random.key(7)
@@ -33,7 +39,7 @@ KEY = jax.random.key(7)
 def run(method, iterations, parts=PARTS, devices=None, key=KEY):
     """The states after each iteration (the first is before any) and the metrics of each."""
     curriculum = Curriculum(method, parts, devices)
-    state = curriculum.begin(key)
+    state = curriculum.init(key)
     states, metrics = [jax.tree.map(np.asarray, state)], []
     for i in range(iterations):
         state, measured = curriculum.iterate(state, jax.random.fold_in(key, i))
@@ -110,7 +116,7 @@ def test_the_generator_learns_from_new_levels_only():
     for before, after, replay, row in zip(states, states[1:], replays, rows, strict=False):
         assert int(after.generator.updates - before.generator.updates) == (0 if replay else 1)
         assert int(after.students.updates[0] - before.students.updates[0]) == (2 if replay else 0)
-        assert ("generator/utility" in row) == (not replay)
+        assert ("teacher/utility" in row) == (not replay)
 
 
 def test_each_student_has_a_buffer_of_its_own():
@@ -161,7 +167,7 @@ def test_two_devices_are_one(name):
     method = METHODS[name]
     if method.curator:
         method = replace(method, curator=replace(CURATOR, replay_rate=0.7))
-    parts = replace(PARTS, ppo=replace(PARTS.ppo, minibatches=2))
+    parts = replace(PARTS, ppo=replace(PARTS.ppo, num_minibatches=2))
     two, measured_by_two = run(method, 3, parts, devices=2)
     one, measured_by_one = run(method, 3, parts, devices=1)
     assert_close(two[-1], one[-1], rtol=2e-4, atol=2e-5)
@@ -189,7 +195,7 @@ def test_the_decision_is_a_coin_of_the_replay_rate():
 
 
 def test_a_loss_that_is_not_finite_stops_the_run():
-    broken = replace(PARTS, ppo=replace(PARTS.ppo, value_weight=float("nan")))
+    broken = replace(PARTS, ppo=replace(PARTS.ppo, value_coef=float("nan")))
     with pytest.raises(NotFiniteError, match="student's loss or gradient is not finite") as caught:
         run(DR, 1, broken)
     params = caught.value.state.students.params

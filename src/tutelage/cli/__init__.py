@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import OmitArgPrefixes, subcommand
 
-from tutelage.cli.bench import Bench
 from tutelage.cli.compare import Compare
 from tutelage.cli.eval import Eval
 from tutelage.cli.game import Game
@@ -22,7 +21,7 @@ from tutelage.cli.play import Play
 from tutelage.cli.report import Report
 from tutelage.cli.train import Resume, Train, default_config
 from tutelage.curriculum.curriculum import NotFiniteError
-from tutelage.experiment.config import Config
+from tutelage.training.config import Config
 from tutelage.types import InputError
 
 DESCRIPTION = "Train agents that generalise, by letting two teachers choose the levels they practise on."
@@ -63,6 +62,5 @@ def _verbs(config: Config[Any]) -> Any:
         | Annotated[Compare, subcommand("compare")]
         | Annotated[Report, subcommand("report")]
         | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
-        | Annotated[Bench, subcommand("bench"), OmitArgPrefixes]
         | Annotated[Game, subcommand("game"), OmitArgPrefixes]
     )

@@ -9,12 +9,12 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from tyro.conf import Positional
 
-from tutelage.experiment import plots
-from tutelage.experiment.compare import Comparison, compare
-from tutelage.experiment.files import csv_text, write_atomically
-from tutelage.experiment.history import Clock, Metric
-from tutelage.experiment.run import Run, find_runs
-from tutelage.experiment.setups import setup_named
+from tutelage.analysis import plots
+from tutelage.analysis.compare import Comparison, compare
+from tutelage.analysis.results import Clock, Metric
+from tutelage.files import csv_text, write_atomically
+from tutelage.training.presets import setup_named
+from tutelage.training.run import Run, find_runs
 from tutelage.types import InputError
 
 CLOCKS: tuple[Clock, ...] = ("steps", "updates")

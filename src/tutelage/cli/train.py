@@ -14,13 +14,13 @@ from typing import Annotated, Any, Generic, get_args
 
 from tyro.conf import Positional, arg
 
-from tutelage.experiment.compilation import keep_programs
-from tutelage.experiment.config import Config, MethodName, PresetName, S
-from tutelage.experiment.run import CONFIG, Run, read_config
-from tutelage.experiment.setups import setup_named
-from tutelage.experiment.trackers import TrackerName
-from tutelage.experiment.train import Programs, Stopped, check_free, resume, train
 from tutelage.learning.mesh import use_cores
+from tutelage.training.compilation import keep_programs
+from tutelage.training.config import Config, MethodName, PresetName, S
+from tutelage.training.presets import setup_named
+from tutelage.training.run import CONFIG, Run, read_config
+from tutelage.training.trackers import TrackerName
+from tutelage.training.train import Programs, Stopped, check_free, resume, train
 from tutelage.types import InputError
 
 
@@ -82,9 +82,9 @@ class Resume:
 
     directory: Positional[Path]
     """The run's directory."""
-    steps: int | None = None
+    total_steps: int | None = None
     """Go on until so many environment steps, instead of those planned."""
-    updates: int | None = None
+    total_updates: int | None = None
     """Go on until so many gradient updates, instead of those planned."""
     domain: str | None = None
     """The setup class of an environment of your own, as module:Class."""
@@ -97,7 +97,13 @@ class Resume:
         use_cores(Run.load(self.directory, setup).config.devices)
         keep_programs()
         try:
-            resume(self.directory, steps=self.steps, updates=self.updates, setup=setup, track=self.track)
+            resume(
+                self.directory,
+                total_steps=self.total_steps,
+                total_updates=self.total_updates,
+                setup=setup,
+                track=self.track,
+            )
         except Stopped:
             return _stopped(self.directory)
         print(f"Done. The run is in {self.directory}.")

@@ -60,7 +60,7 @@ def teacher(design: Design, network: Network, ppo: PPO) -> Generator:
 
     def init(key: Key) -> Any:
         obs = jax.eval_shape(lambda: editor.reset(key, editor.load(()))[1])
-        return learning.begin(ppo, network, key, jax.tree.map(lambda x: jnp.zeros((1, 1, *x.shape), x.dtype), obs))
+        return learning.init(ppo, network, key, jax.tree.map(lambda x: jnp.zeros((1, 1, *x.shape), x.dtype), obs))
 
     def propose(learner: learning.Learner, keys: Key) -> tuple[Level, Any]:
         weights = network.pack(learner.params)
@@ -71,7 +71,7 @@ def teacher(design: Design, network: Network, ppo: PPO) -> Generator:
 
     def learn(learner: learning.Learner, rollout: Any, utility: jax.Array, key: Key) -> tuple[Any, Metrics]:
         rollout = rollout._replace(reward=jnp.zeros_like(rollout.reward).at[-1].set(utility))
-        learner = learning.notice(ppo, learner, rollout)
+        learner = learning.update_return_stats(ppo, learner, rollout)
         return learning.update(ppo, network, learner, rollout, learning.estimate(ppo, learner, rollout), key)
 
     return Generator(init, propose, learn)
