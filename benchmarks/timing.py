@@ -20,7 +20,8 @@ from tutelage.curriculum import curator as curation
 from tutelage.curriculum.curator import Buffer, Curator
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import Method
-from tutelage.curriculum.step import Parts, State
+from tutelage.curriculum.parts import Parts
+from tutelage.curriculum.step import State
 from tutelage.learning import mesh
 from tutelage.types import Key
 

@@ -20,7 +20,7 @@ from tutelage.curriculum import metrics as measures
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import ACCEL
-from tutelage.curriculum.step import Parts
+from tutelage.curriculum.parts import Parts
 from tutelage.domains import maze
 from tutelage.learning import mesh, returns
 from tutelage.learning.ppo import PPO

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 
 from tutelage.curriculum import scores
 from tutelage.curriculum.methods import Method
-from tutelage.curriculum.step import Parts, State, decide, init, step
+from tutelage.curriculum.parts import Parts
+from tutelage.curriculum.step import State, decide, init, step
 from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
 from tutelage.types import InputError, Key
@@ -41,8 +42,7 @@ class Curriculum:
 
     def __init__(self, method: Method, parts: Parts, devices: int | None = None) -> None:
         """Prepare to run on as many devices as share the levels evenly, at most `devices`."""
-        if parts.num_envs < 1 or parts.num_steps < 1:
-            raise InputError(f"num_envs and num_steps are at least 1; got {parts.num_envs} and {parts.num_steps}.")
+        method.generator.check(parts)
         score = method.curator.score if method.curator else None
         if score is scores.true_regret and parts.domain.optimal_return is None:
             raise InputError("True regret needs a domain with an oracle (Domain.optimal_return); choose another score.")

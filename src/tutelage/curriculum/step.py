@@ -16,7 +16,6 @@ runs once on every device of a mesh; each has B / devices levels of its own, all
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,34 +27,15 @@ from tutelage.curriculum import curator as curation
 from tutelage.curriculum import metrics as measures
 from tutelage.curriculum import utilities
 from tutelage.curriculum.curator import Buffer, Entries
-from tutelage.curriculum.generators import Generator, fixed, teacher, uniform
 from tutelage.curriculum.methods import Method
+from tutelage.curriculum.parts import Parts
 from tutelage.curriculum.scores import Evidence
 from tutelage.learning import mesh, returns
 from tutelage.learning import ppo as learning
-from tutelage.learning.network import Network
-from tutelage.learning.ppo import PPO, Estimate, Learner, Metrics
+from tutelage.learning.ppo import Estimate, Learner, Metrics
 from tutelage.learning.returns import Episodes
 from tutelage.learning.rollout import Rollout, play
-from tutelage.types import Domain, InputError, Key, Level
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a method is put together from."""
-
-    domain: Domain
-    student: Network
-    ppo: PPO = PPO()
-    teacher: Network | None = None
-    """Needed by methods whose generator is a teacher."""
-    teacher_ppo: PPO = PPO()
-    levels: Level | None = None
-    """The set, leaves [M, ...], that a method with a fixed generator draws from."""
-    num_envs: int = 32
-    """B: levels played side by side, one in each env."""
-    num_steps: int = 256
-    """T: steps of a rollout."""
+from tutelage.types import Key, Level
 
 
 class State(NamedTuple):
@@ -87,22 +67,9 @@ def init(method: Method, parts: Parts, key: Key) -> State:
     return State(
         # one after the other: batched, the orthogonal initialisers' decompositions can starve a CPU of its threads
         students=_each(lambda key: learning.init(parts.ppo, parts.student, key, example))(keys),
-        generator=generator_of(method, parts).init(generator_key),
+        generator=method.generator.init(parts, generator_key),
         buffers=jax.tree.map(lambda x: jnp.stack([x] * method.students), buffer),
     )
-
-
-def generator_of(method: Method, parts: Parts) -> Generator:
-    """The generator that a method asks for."""
-    if method.generator == "uniform":
-        return uniform(parts.domain.design, method.queue)
-    if method.generator == "fixed":
-        if parts.levels is None:
-            raise InputError("This method draws from a fixed set of levels: give Parts that set.")
-        return fixed(parts.levels, method.queue)
-    if parts.teacher is None:
-        raise InputError("This method's generator is a teacher: give Parts a network for it.")
-    return teacher(parts.domain.design, parts.teacher, parts.teacher_ppo)
 
 
 def decide(method: Method, state: State, key: Key) -> jax.Array:
@@ -148,25 +115,23 @@ def _keys(key: Key) -> _Keys:
 
 
 def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
-    generator = generator_of(method, parts)
-    queues, trace = generator.propose(state.generator, mesh.own(jax.random.split(keys.levels, parts.num_envs)))
+    level_keys = mesh.own(jax.random.split(keys.levels, parts.num_envs))
+    queues, trace = method.generator.propose(parts, state.generator, level_keys)
     queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (method.students, *x.shape)), queues)  # one for all
     levels = jax.tree.map(lambda x: x[:, :, 0], queues)
     students, experience = _collect(method, parts, state.students, queues, keys.play, learns=method.train_on_new)
     metrics = _measure(parts, queues, experience, "new")
 
-    generator_state, buffers = state.generator, state.buffers
-    if method.utility is not None:
-        utility = jax.vmap(method.utility, 1)(experience.episodes)
-        generator_state, learned = generator.learn(generator_state, trace, utility, keys.generator)
-        metrics |= {"teacher/utility": mesh.mean(utility.mean())} | measures.named("teacher", learned)
+    buffers = state.buffers
+    generator, learned = method.generator.learn(parts, state.generator, trace, experience.episodes, keys.generator)
+    metrics |= measures.named("teacher", learned)
     if method.curator is not None:
         regret = jax.vmap(utilities.regret, 1)(experience.episodes) if method.students == 2 else None
         buffers = _insert(method, parts, buffers, experience, levels, regret=regret)
     if method.train_on_new:
         students, learned = _train(method, parts, students, experience, keys.students)
         metrics |= learned
-    return State(students, generator_state, buffers), metrics | _buffered(method, buffers)
+    return State(students, generator, buffers), metrics | _buffered(method, buffers)
 
 
 def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tutelage.curriculum.curator import Buffer
 from tutelage.curriculum.curriculum import Curriculum
-from tutelage.curriculum.step import State, generator_of
+from tutelage.curriculum.step import State
 from tutelage.learning import returns
 from tutelage.learning.network import Params
 from tutelage.learning.rollout import play
@@ -26,7 +26,7 @@ class Snapshots:
         """Show up to `count` levels."""
         self.curriculum, self.count = curriculum, count
         self._inspect = jax.jit(_inspection(curriculum))
-        self._propose = jax.jit(generator_of(curriculum.method, curriculum.parts).propose)
+        self._propose = jax.jit(partial(curriculum.method.generator.propose, curriculum.parts))
         known = curriculum.method.curator is not None and curriculum.parts.domain.optimal_return is not None
         self.metrics = {"buffer/true_regret": "true_regret"} if known else {}
         """Metrics that a snapshot knows, and what it calls them."""
