@@ -1,6 +1,6 @@
 """One step, seven methods: the equalities that hold between them, bit for bit, on the real code and small mazes."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -196,12 +196,29 @@ def test_the_decision_is_a_coin_of_the_replay_rate():
     assert abs(float(share) - 0.3) < 0.03
 
 
-def test_a_loss_that_is_not_finite_stops_the_run():
-    broken = replace(PARTS, ppo=replace(PARTS.ppo, value_coef=float("nan")))
-    with pytest.raises(NotFiniteError, match="student's loss or gradient is not finite") as caught:
-        run(DR, 1, broken)
-    params = caught.value.state.students.params
-    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params)), "there is something to go on with"
+@dataclass(frozen=True)
+class Poisoned(type(DOMAIN.env)):
+    """A maze whose rewards are not numbers."""
+
+    def step(self, key, scene, state, action):
+        state, after = super().step(key, scene, state, action)
+        return state, after._replace(reward=after.reward + jnp.nan)
+
+
+@pytest.mark.parametrize("method", [DR, replace(PLR_PERP, curator=CURATOR)], ids=["dr", "plr-perp"])
+def test_what_is_not_finite_stops_the_run_and_changes_nobody(method):
+    env = Poisoned(**vars(DOMAIN.env))
+    curriculum = Curriculum(method, replace(PARTS, domain=replace(DOMAIN, env=env)))
+    state = curriculum.init(KEY)
+    before = jax.tree.map(np.asarray, state.students.params)
+    with pytest.raises(NotFiniteError, match="gradient of the student is not finite") as caught:
+        curriculum.iterate(state, KEY)
+    after = caught.value.state
+    assert all(
+        np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after.students.params)), strict=True)
+    )
+    if method.curator:
+        assert int(after.buffers.size[0]) == 0, "no NaN enters a buffer"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ _FINITE = {"student": "finite", "antagonist": "antagonist/finite", "teacher": "t
 
 
 class NotFiniteError(ArithmeticError):
-    """A loss or a gradient was infinite or not a number, and the update was left out.
+    """A reward, value, loss or gradient was infinite or NaN, and the update was left out.
 
     `state` is what the iteration ended with all the same: whoever failed to learn is there as before.
     """
@@ -86,8 +86,8 @@ class Curriculum:
         for who, name in _FINITE.items():
             if name in metrics and not metrics[name]:
                 raise NotFiniteError(
-                    f"The {who}'s loss or gradient is not finite, so it was not applied. A lower learning rate, a "
-                    "lower max_grad_norm or rewards of a smaller scale usually help.",
+                    f"A reward, value, loss or gradient of the {who} is not finite, so nothing was learned from it. A "
+                    "lower learning rate, a lower max_grad_norm or rewards of a smaller scale usually help.",
                     state,
                 )
         return state, metrics
