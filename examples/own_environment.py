@@ -19,12 +19,12 @@ from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import METHODS as ALL_METHODS
 from tutelage.curriculum.methods import PAIRED, PLR_PERP, Method
 from tutelage.curriculum.step import Parts
-from tutelage.experiment.config import Config, Evaluation, Replay
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.mesh import use_cores
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.learning.ppo import PPO
 from tutelage.learning.rollout import play
+from tutelage.training.config import Config, Evaluation, Replay
 from tutelage.types import Design, Discrete, Domain, Env, Key, Step, TestLevel
 
 REACHES, WIDTH, STRONGEST, SIGHT = 10, 11, 2, 3
