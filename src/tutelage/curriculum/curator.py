@@ -54,22 +54,23 @@ class Curator:
     """How levels are kept and chosen. The defaults are the paper's for mazes."""
 
     score: Score = max_mc
+    """How levels are scored (paper: max-mc; in CarRacing positive-value-loss, but max-mc-start for REPAIRED)."""
     capacity: int = 4000
-    """K, the number of slots."""
+    """K, the number of slots (paper: 4000 in mazes, 8000 in CarRacing)."""
     replay_rate: float = 0.5
-    """The probability that an iteration replays levels instead of trying new ones."""
+    """The probability that an iteration replays levels instead of trying new ones (paper: 0.5; ACCEL 0.8)."""
     min_fill: float = 0.5
-    """The share of slots that must be filled before anything is replayed (only in the released code)."""
+    """The share of slots that must be filled before anything is replayed (released code: 0.5)."""
     prioritization: Prioritization = rank
-    """h: `rank`, `proportional` or a function of your own."""
+    """How scores become weights (paper: rank in mazes, proportional in CarRacing)."""
     temperature: float = 0.3
     """β: near zero only the highest score counts, above one scores matter little (paper: 0.3; CarRacing 1.0)."""
     staleness: float = 0.3
-    """ρ: the weight of how long ago a level was last scored."""
+    """ρ: the weight of how long ago a level was last scored (paper: 0.3; CarRacing 0.7)."""
     with_replacement: bool = True
-    """The paper draws the levels of a batch independently. False draws different ones, for more diverse batches."""
+    """Draw the levels of a batch independently (paper: yes) or, for diversity, all different."""
     replace_equals: bool = False
-    """A new level also replaces one of the same score (only in the released code)."""
+    """A new level also replaces one of the same score (paper: no; released code: yes)."""
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
