@@ -131,7 +131,7 @@ def test_children_know_their_parents():
     method = replace(ACCEL, curator=replace(CURATOR, capacity=64, min_fill=0.05, replay_rate=0.9), edits=3)
     states, rows = run(method, 6)
     buffer = jax.tree.map(lambda x: x[0], states[-1].buffers)
-    held = {int(name): i for i, name in enumerate(buffer.entries.name[: buffer.size])}
+    held = {int(name): i for i, name in enumerate(buffer.entries.id[: buffer.size])}
     children = [i for i in range(int(buffer.size)) if buffer.entries.generation[i] > 0]
     assert children
     for i in children:
@@ -264,3 +264,14 @@ def test_a_fixed_generator_and_true_regret():
         same = [j for j in range(3) if np.array_equal(buffer.entries.level.walls[i], few.walls[j])]
         assert same
         assert 0 <= buffer.entries.score[i] <= optimal[same].max() + 1e-6
+
+
+@pytest.mark.parametrize("fields", [{}, {"edits": 1}])
+def test_a_score_that_compares_students_is_refused_with_replay(fields):
+    def mine(evidence):
+        return evidence.regret
+
+    for score in (scores.paired_regret, scores.needs(scores.Need.BOTH_STUDENTS)(mine)):
+        with pytest.raises(InputError, match="choose another score, or replay_rate=0"):
+            replace(REPAIRED, curator=Curator(score=score), **fields)
+        replace(REPAIRED, curator=Curator(score=score, replay_rate=0.0))

@@ -14,9 +14,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from tutelage.curriculum import scores
 from tutelage.curriculum.methods import Method
 from tutelage.curriculum.parts import Parts
+from tutelage.curriculum.scores import Need, needs_of
 from tutelage.curriculum.step import State, decide, init, step
 from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
@@ -43,11 +43,11 @@ class Curriculum:
     def __init__(self, method: Method, parts: Parts, devices: int | None = None) -> None:
         """Prepare to run on as many devices as share the levels evenly, at most `devices`."""
         method.generator.check(parts)
-        score = method.curator.score if method.curator else None
-        if score is scores.true_regret and parts.domain.optimal_return is None:
-            raise InputError("True regret needs a domain with an oracle (Domain.optimal_return); choose another score.")
-        if score is scores.learnability and parts.domain.solved_above is None:
-            raise InputError("Learnability needs a domain that says what is solved (Domain.solved_above).")
+        needs = needs_of(method.curator.score) if method.curator else frozenset()
+        if Need.ORACLE in needs and parts.domain.optimal_return is None:
+            raise InputError("This score needs a domain with an oracle (Domain.optimal_return); choose another score.")
+        if Need.SOLVED in needs and parts.domain.solved_above is None:
+            raise InputError("This score needs a domain that says what is solved (Domain.solved_above).")
         self.method, self.parts = method, parts
         self.mesh = mesh.make_mesh(parts.num_envs, devices)
         self.init_program = jax.jit(partial(init, method, parts))

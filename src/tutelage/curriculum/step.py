@@ -154,7 +154,7 @@ def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     metrics = _measure(parts, queues, experience, "replayed")
 
     returns_whole = jax.vmap(mesh.whole)(experience.episodes.best_return)
-    buffers, best = jax.vmap(curation.remember_best)(state.buffers, slots, returns_whole)
+    buffers, best = jax.vmap(curation.update_best_return)(state.buffers, slots, returns_whole)
     scores = _scores(method, parts, experience, levels, jax.vmap(mesh.own)(best))
     buffers = jax.vmap(curation.rescore)(buffers, slots, jax.vmap(mesh.whole)(scores))
     metrics |= {"replayed/score": mesh.mean(scores[0].mean()), "replayed/distinct": distinct_share(slots[0])}
@@ -278,7 +278,7 @@ def _insert(
     known = jax.vmap(jax.vmap(curation.best_known, (None, 0)))(buffers, slots)
     best = jnp.maximum(known, experience.episodes.best_return)
     scores = _scores(method, parts, experience, levels, best, regret)
-    lineage = () if parents is None else (parents.generation + 1, parents.name)
+    lineage = () if parents is None else (parents.generation + 1, parents.id)
     arriving = jax.vmap(jax.vmap(curation.entry))(*jax.vmap(mesh.whole)((levels, scores, best)), *lineage)
     return jax.vmap(partial(curation.insert, method.curator))(buffers, arriving)
 
