@@ -135,7 +135,7 @@ def _numpy(x: Any) -> np.ndarray[Any, Any]:
 def is_same(a: Any, b: Any) -> jax.Array:
     """bool[]: whether all leaves are equal; false for empty trees, which cannot be told apart."""
     if not jax.tree.leaves(a):
-        return jnp.bool_(False)
+        return jnp.array(False)
     same: jax.Array = jnp.stack(jax.tree.leaves(jax.tree.map(lambda x, y: jnp.all(x == y), a, b))).all()
     return same
 

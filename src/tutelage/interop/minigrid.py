@@ -1,4 +1,4 @@
-"""A maze level as an environment of the `minigrid` package: the same grid, start, goal, view and limit."""
+"""A maze level as an environment of the `minigrid` package: the same grid, start, goal, view and time limit."""
 
 from __future__ import annotations
 
