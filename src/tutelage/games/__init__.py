@@ -1,20 +1,21 @@
-"""The theory, checked numerically: dual curriculum games on payoff matrices (paper, section 4).
+"""The theory, checked numerically: dual curriculum games on payoff matrices (paper, section 3).
 
-- `matrix`: base games; regret, the teachers' utilities, minimax regret by linear programming
-- `dual`: the dual curriculum game; Nash gaps, PLR's equilibrium, Theorem 1, Corollary 1
-- `enumeration`: all equilibria of small games, to check Theorem 1 and Corollary 2 on games at large
+- `matrix`: base games; regret, the teachers' utilities, minimax regret by linear programming, equilibria by pivoting
+- `dual`: the dual curriculum game; Nash gaps, PLR's equilibrium, Theorem 1, Corollaries 1 and 2
 - `example`: the paper's table, on which Corollary 1 is tight up to a constant
 - `dynamics`: the six methods as learning processes on a matrix
-- `figures`: what `tutelage game` draws
+- `figures`: what `tutelage game` draws; it loads matplotlib, so it is imported only when something is drawn
 """
 
 from tutelage.games.dual import (
     Approximation,
     DualCurriculumGame,
     DualGaps,
+    Equilibria,
     Profile,
     WorstCase,
     corollary_1,
+    corollary_2,
     plr_equilibrium,
     plr_game,
     robust_game,
@@ -22,14 +23,13 @@ from tutelage.games.dual import (
     theorem_1,
 )
 from tutelage.games.dynamics import METHODS, IdealMethod, worst_case_over_time
-from tutelage.games.enumeration import equilibria
 from tutelage.games.example import (
+    default_epsilon,
     example_payoffs,
     example_profile,
     example_sweep,
     greatest_epsilon,
     least_epsilon,
-    telling_epsilon,
 )
 from tutelage.games.matrix import (
     Gaps,
@@ -40,6 +40,7 @@ from tutelage.games.matrix import (
     base_gaps,
     check_payoffs,
     indifferent,
+    lemke_howson,
     minimax_regret,
     read_payoffs,
     regret,
@@ -53,6 +54,7 @@ __all__ = [
     "Approximation",
     "DualCurriculumGame",
     "DualGaps",
+    "Equilibria",
     "Gaps",
     "IdealMethod",
     "Matrix",
@@ -64,13 +66,15 @@ __all__ = [
     "base_gaps",
     "check_payoffs",
     "corollary_1",
-    "equilibria",
+    "corollary_2",
+    "default_epsilon",
     "example_payoffs",
     "example_profile",
     "example_sweep",
     "greatest_epsilon",
     "indifferent",
     "least_epsilon",
+    "lemke_howson",
     "minimax_regret",
     "plr_equilibrium",
     "plr_game",
@@ -79,7 +83,6 @@ __all__ = [
     "robust_game",
     "solve_zero_sum",
     "sweep",
-    "telling_epsilon",
     "theorem_1",
     "uniform",
     "worst_case_over_time",
