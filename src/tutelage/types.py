@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, UInt8
+from numpy.typing import NDArray
 
 Key = jax.Array
 """A typed PRNG key, as made by `jax.random.key`."""
@@ -175,7 +176,7 @@ class Design:
         return jax.tree.unflatten(tree, [_array(leaf, shape) for leaf, shape in zip(value, shapes, strict=True)])
 
 
-def _array(value: Json, like: jax.ShapeDtypeStruct) -> np.ndarray[Any, Any]:
+def _array(value: Json, like: jax.ShapeDtypeStruct) -> NDArray[Any]:
     """Nested lists as an array of the given shape and dtype, or an `InputError` if they are none."""
     try:
         with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.types import InputError, Key
 
@@ -127,7 +128,7 @@ def differing(a: Any, b: Any, *, exact: bool = False) -> str | None:
     return None
 
 
-def _numpy(x: Any) -> np.ndarray[Any, Any]:
+def _numpy(x: Any) -> NDArray[Any]:
     is_key = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(x) if is_key else x)
 

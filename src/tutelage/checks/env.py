@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import NDArray
 
 from tutelage.checks.calls import (
     called,
@@ -40,12 +41,12 @@ class Played(NamedTuple):
     end: State  # [E, ...]: after the last step
 
     @property
-    def done(self) -> np.ndarray[Any, Any]:
+    def done(self) -> NDArray[Any]:
         """bool[E, T]"""
         return np.asarray(self.terminated | self.truncated)
 
     @property
-    def alive(self) -> np.ndarray[Any, Any]:
+    def alive(self) -> NDArray[Any]:
         """bool[E, T]: up to and including the episode's last step."""
         return np.asarray(np.cumsum(self.done, axis=1) - self.done == 0)
 

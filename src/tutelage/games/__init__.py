@@ -8,10 +8,7 @@
 """
 
 from tutelage.games.dual import (
-    Approximation,
     DualCurriculumGame,
-    DualGaps,
-    Equilibria,
     Profile,
     WorstCase,
     corollary_1,
@@ -32,35 +29,22 @@ from tutelage.games.example import (
     least_epsilon,
 )
 from tutelage.games.matrix import (
-    Gaps,
-    Matrix,
-    Saddle,
-    Strategy,
     adversarial,
     base_gaps,
     check_payoffs,
-    indifferent,
     lemke_howson,
     minimax_regret,
     read_payoffs,
     regret,
-    solve_zero_sum,
     uniform,
     worst_case_regret,
 )
 
 __all__ = [
     "METHODS",
-    "Approximation",
     "DualCurriculumGame",
-    "DualGaps",
-    "Equilibria",
-    "Gaps",
     "IdealMethod",
-    "Matrix",
     "Profile",
-    "Saddle",
-    "Strategy",
     "WorstCase",
     "adversarial",
     "base_gaps",
@@ -72,7 +56,6 @@ __all__ = [
     "example_profile",
     "example_sweep",
     "greatest_epsilon",
-    "indifferent",
     "least_epsilon",
     "lemke_howson",
     "minimax_regret",
@@ -81,7 +64,6 @@ __all__ = [
     "read_payoffs",
     "regret",
     "robust_game",
-    "solve_zero_sum",
     "sweep",
     "theorem_1",
     "uniform",

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.domains.maze.env import MazeEnv, Scene, State
 from tutelage.domains.maze.level import HEADINGS, Level, at
@@ -62,7 +63,7 @@ def _seen(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
 
 
 @functools.cache
-def _tiles(pixels: int) -> np.ndarray[Any, Any]:
+def _tiles(pixels: int) -> NDArray[Any]:
     """u8[7, pixels, pixels, 3]: floor, wall, goal, and the agent facing east, south, west and north."""
     floor = np.broadcast_to(FLOOR, (pixels, pixels, 3)).copy()
     if pixels >= 8:  # on smaller tiles the lines would dominate the picture

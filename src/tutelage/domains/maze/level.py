@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.types import InputError, Json, Key
 
@@ -164,7 +165,7 @@ def from_json(value: Json, size: int | None = None) -> Level:
     return parse("\n".join(value), size)
 
 
-def _only(cells: np.ndarray[Any, Any], characters: Iterable[str], what: str) -> tuple[int, int]:
+def _only(cells: NDArray[Any], characters: Iterable[str], what: str) -> tuple[int, int]:
     """The one cell that holds any of these characters."""
     found = np.argwhere(np.isin(cells, list(characters)))
     if len(found) != 1:
