@@ -1,4 +1,4 @@
-"""`check_domain`: the mazes and a toy pass, and each of many broken copies of the toy gets the sentence it deserves."""
+"""`check_domain`: the mazes and a toy pass, and each of many broken copies of the toy gets a sentence of its own."""
 
 import itertools
 import json
@@ -129,7 +129,7 @@ ONE = TestLevel("one", WALK, lambda _: Level(jnp.int32(1), jnp.bool_(True)))
 DOMAIN = Domain("walk", WALK, DESIGN, {"tests": (ONE,)}, best, 0.0)
 
 
-def test_a_domain_that_keeps_its_promises_passes():
+def test_a_domain_that_keeps_the_contracts_passes():
     check_domain(DOMAIN)
 
 
@@ -396,7 +396,7 @@ ENVIRONMENTS = {
         step_with(terminated=lambda step: jnp.bool_(True)),
         "Every step of `env` said that the episode was over, though `env.horizon` is 6",
     ),
-    "not told apart": (
+    "not distinguished": (
         step_with(
             terminated=lambda step: step.terminated | step.truncated,
             truncated=lambda step: step.terminated | step.truncated,
@@ -408,7 +408,7 @@ ENVIRONMENTS = {
 
 
 @pytest.mark.parametrize(("broken", "sentence"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_a_broken_environment_is_told_what_is_wrong(broken, sentence):
+def test_a_broken_environment_gets_a_sentence(broken, sentence):
     with pytest.raises(InputError) as raised:
         check_env(broken, DESIGN.sample)
     assert sentence in str(raised.value)
@@ -446,7 +446,7 @@ DESIGNS = {
         design(mutate=lambda self, key, level: level._replace(start=jnp.int32(next(CALLS)))),
         "`design.mutate` gave two different results for the same arguments, in its leaf `.start`",
     ),
-    "monotony": (
+    "equal levels": (
         design(sample=lambda self, key: Level(jnp.int32(1), jnp.bool_(True))),
         "`design.sample` made 64 equal levels in a row; let it draw from its key",
     ),
@@ -474,7 +474,7 @@ DESIGNS = {
     ),
     "no edit": (design(mutate=lambda self, key, level: level), "`design.mutate` changed no level in 16 edits of each"),
     "editor": (editor(reset=Env.reset), "`design.editor` has no `reset`"),
-    "impatient editor": (
+    "early end of editing": (
         editor(step=lambda self, *args: Editor.step(Editor(horizon=2), *args)),
         "An episode of `design.editor` ended before `design.editor.horizon` = 3 steps",
     ),
@@ -486,7 +486,7 @@ DESIGNS = {
         design(build=lambda self, key, state: Level(state.start - 9, jnp.bool_(True))),
         "`design.build` made a level that `design.valid` refuses",
     ),
-    "deaf editor": (
+    "actions without effect": (
         design(build=lambda self, key, state: Level(jnp.int32(2), jnp.bool_(True))),
         "`design.build` made 64 equal levels in a row; let the editor's actions decide",
     ),
@@ -513,7 +513,7 @@ DESIGNS = {
 
 
 @pytest.mark.parametrize(("broken", "sentence"), DESIGNS.values(), ids=DESIGNS)
-def test_a_broken_design_is_told_what_is_wrong(broken, sentence):
+def test_a_broken_design_gets_a_sentence(broken, sentence):
     with pytest.raises(InputError) as raised:
         check_design(broken)
     assert sentence in str(raised.value)
@@ -558,7 +558,7 @@ SUITES = {
 
 
 @pytest.mark.parametrize(("changes", "sentence"), SUITES.values(), ids=SUITES)
-def test_a_broken_suite_is_told_what_is_wrong(changes, sentence):
+def test_a_broken_suite_gets_a_sentence(changes, sentence):
     with pytest.raises(InputError) as raised:
         check_suites(replace(DOMAIN, **changes))
     assert sentence in str(raised.value)
@@ -570,7 +570,7 @@ RETURNS = {
         "`optimal_return` gives float32[3]; let it",
     ),
     "infinite oracle": ({"optimal_return": lambda env, level: jnp.float32(jnp.inf)}, "`optimal_return` is infinite"),
-    "modest oracle": (
+    "oracle too low": (
         {"optimal_return": lambda env, level: jnp.float32(0.5)},
         "Random actions earned 1 on a level whose `optimal_return` is 0.5",
     ),
@@ -583,7 +583,7 @@ RETURNS = {
 
 
 @pytest.mark.parametrize(("changes", "sentence"), RETURNS.values(), ids=RETURNS)
-def test_wrong_claims_about_returns_are_told(changes, sentence):
+def test_wrong_claims_about_returns_get_a_sentence(changes, sentence):
     with pytest.raises(InputError) as raised:
         check_returns(replace(DOMAIN, **changes))
     assert sentence in str(raised.value)
