@@ -15,7 +15,7 @@ help:
 
 quickstart: $(VENV)/.runtime
 	$(BIN)/tutelage train plr-perp --preset laptop --out artefacts/quickstart --overwrite
-	$(BIN)/tutelage eval artefacts/quickstart --suite maze --episodes 20 --references
+	$(BIN)/tutelage eval artefacts/quickstart --suite maze --episodes 20 --baselines
 	$(BIN)/tutelage report artefacts/quickstart
 
 test: lint
@@ -36,9 +36,9 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev
-	$(BIN)/tutelage bench env
-	$(BIN)/tutelage bench train
-	$(BIN)/tutelage bench racing
+	$(BIN)/python -m benchmarks env
+	$(BIN)/python -m benchmarks train
+	$(BIN)/python -m benchmarks racing
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -31,10 +31,10 @@ from tutelage import (
     check_domain,
     use_cores,
 )
-from tutelage.experiment.config import Evaluation, Replay
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Params, from_flax
 from tutelage.learning.rollout import play
+from tutelage.training.config import Evaluation
 from tutelage.types import Key
 
 REACHES, WIDTH, STRONGEST, SIGHT = 10, 11, 2, 3
@@ -156,14 +156,10 @@ class Policy(nn.Module):
 
 
 STUDENT, TEACHER = from_flax(Policy(3)), from_flax(Policy(WIDTH))
-STUDENT_PPO = PPO(learning_rate=2e-3, minibatches=4, entropy_weight=0.01)
-TEACHER_PPO = replace(STUDENT_PPO, learning_rate=2e-4, entropy_weight=0.05)
-EXAMPLES = {
-    "PLR⊥": replace(
-        METHODS["plr-perp"], curator=Curator(capacity=512, replay_rate=0.8, min_fill=0.25, temperature=1.0)
-    ),
-    "PAIRED": METHODS["paired"],
-}
+STUDENT_PPO = PPO(learning_rate=2e-3, num_minibatches=4, entropy_coef=0.01)
+TEACHER_PPO = replace(STUDENT_PPO, learning_rate=2e-4, entropy_coef=0.05)
+CURATOR = Curator(capacity=512, replay_rate=0.8, min_fill=0.25, temperature=1.0)
+EXAMPLES = {"PLR⊥": replace(METHODS["plr-perp"], curator=CURATOR), "PAIRED": METHODS["paired"]}
 
 
 @dataclass(frozen=True)
@@ -183,16 +179,17 @@ class FerrySetup:
 
     @classmethod
     def preset(cls, name: str, method: str) -> Config:
-        curator = Replay(capacity=512, min_fill=0.25) if METHODS[method].curator else Replay()
+        record = METHODS[method]
+        if record.curator:
+            record = replace(record, curator=replace(record.curator, capacity=512, min_fill=0.25, temperature=1.0))
         return Config(
-            method,
+            record,
             cls(),
-            steps=60 * 64 * 4 * REACHES,
-            batch=64,
-            length=4 * REACHES,
-            student=STUDENT_PPO,
-            teacher=TEACHER_PPO,
-            curator=curator,
+            total_steps=60 * 64 * 4 * REACHES,
+            num_envs=64,
+            num_steps=4 * REACHES,
+            ppo=STUDENT_PPO,
+            teacher_ppo=TEACHER_PPO,
             evaluation=Evaluation("tests", evaluate_every=20),
         )
 
@@ -209,7 +206,7 @@ def crossed(params: Params) -> jax.Array:
 
 def train(method: Method, iterations: int) -> list[float]:
     """The share of rivers crossed before, during and after training."""
-    parts = Parts(DOMAIN, STUDENT, STUDENT_PPO, TEACHER, TEACHER_PPO, batch=64, length=4 * REACHES)
+    parts = Parts(DOMAIN, STUDENT, STUDENT_PPO, TEACHER, TEACHER_PPO, num_envs=64, num_steps=4 * REACHES)
     curriculum = Curriculum(method, parts)
     begin_key, key = jax.random.split(jax.random.key(0))
     state, history = curriculum.begin(begin_key), []

@@ -18,7 +18,7 @@ from tutelage.learning.mesh import use_cores  # noqa: E402
 
 use_cores(2)
 
-LONGEST = ("test_readme.py", "test_experiment_kill.py", "test_racing_train.py")
+LONGEST = ("test_readme.py", "test_training_kill.py", "test_racing_train.py")
 """Begin with these, so that no process is left alone with one of them at the end."""
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import jax
 from made_up_runs import made_up_config, write_run
 
-from tutelage.experiment.files import csv_text, read_csv, write_atomically
-from tutelage.experiment.policy import fresh_params, save_policy
-from tutelage.experiment.run import CONFIG, METRICS, POLICY, Run
+from tutelage.files import csv_text, read_csv, write_atomically
+from tutelage.learning.policy import fresh_params
+from tutelage.training.checkpoints import save_policy
+from tutelage.training.run import CONFIG, METRICS, POLICY, Run
 
 
 def entry(run: Run, name: int, score: float | None, *, parent=-1, generation=0, oracle=True) -> dict:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tutelage.experiment.config import Config
-from tutelage.experiment.files import csv_text, write_atomically
-from tutelage.experiment.mazes import MazeSetup
-from tutelage.experiment.run import EVALUATION_COLUMNS, EVALUATIONS, METRICS, PLACE, Run, write_config
+from tutelage.files import csv_text, write_atomically
+from tutelage.training.config import Config
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.run import EVALUATION_COLUMNS, EVALUATIONS, METRICS, PROGRESS, Run, write_config
 
 LEVELS = ("SixteenRooms", "Labyrinth", "Maze")
 
@@ -42,7 +42,7 @@ def write_run(
     updates = UPDATES * (np.cumsum(replays) if replays.any() else np.arange(1, iterations + 1)).astype(int)
     metrics, evaluations = [], []
     for i in range(iterations):
-        place = dict(zip(PLACE, (i + 1, STEPS * (i + 1), updates[i]), strict=True))
+        place = dict(zip(PROGRESS, (i + 1, STEPS * (i + 1), updates[i]), strict=True))
         progress = 1 - np.exp(-3 * (i + 1) / iterations)
         metrics.append(
             place
@@ -57,7 +57,7 @@ def write_run(
                 evaluations.append(place | about | shown)
     write_config(directory, config)
     write_atomically(
-        directory / METRICS, csv_text(metrics, [*PLACE, "replay", "entropy", "new/return", "replayed/return"])
+        directory / METRICS, csv_text(metrics, [*PROGRESS, "replay", "entropy", "new/return", "replayed/return"])
     )
     write_atomically(directory / EVALUATIONS, csv_text(evaluations, EVALUATION_COLUMNS))
     return Run(directory, config)

@@ -269,9 +269,9 @@ def iteration(env: Env, network: Network, settings: ppo.PPO, batch: int, length:
             mesh.own(jax.random.split(play_key, batch)),
             mesh.own(queues),
             length,
-            limits=not settings.limits_end,
+            bootstrap_on_truncation=settings.bootstrap_on_truncation,
         )
-        learner = ppo.notice(settings, learner, rollout)
+        learner = ppo.update_return_stats(settings, learner, rollout)
         estimated = ppo.estimate(settings, learner, rollout)
         learner, metrics = ppo.update(settings, network, learner, rollout, estimated, learn_key)
         return learner, metrics, gathered(rollout)
@@ -294,7 +294,7 @@ def train(
 
     def all_of_it(key: Key) -> ppo.Learner:
         begin_key, key = jax.random.split(key)
-        learner = ppo.begin(settings, network, begin_key, example(env))
+        learner = ppo.init(settings, network, begin_key, example(env))
         keys = jax.random.split(key, iterations)
         return jax.lax.scan(lambda learner, key: (iterate(learner, key)[0], None), learner, keys)[0]
 

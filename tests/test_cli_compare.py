@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from made_up_runs import write_evaluations, write_run
 
+from tutelage.analysis.compare import ALL
 from tutelage.cli import main
-from tutelage.experiment.compare import ALL
 
 NAMES = ("bars-steps", "bars-updates", "levels-steps", "levels-updates", "training-steps", "training-updates", "iqm")
 

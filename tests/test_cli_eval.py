@@ -9,14 +9,14 @@ import pytest
 from PIL import Image
 
 from tutelage.cli import main
-from tutelage.experiment.mazes import MazeSetup
-from tutelage.experiment.run import Run
-from tutelage.experiment.train import train
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.run import Run
+from tutelage.training.train import train
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    config = replace(MazeSetup.preset("tiny", "dr"), steps=2 * 8 * 32)
+    config = replace(MazeSetup.preset("tiny", "dr"), total_steps=2 * 8 * 32)
     config = replace(config, evaluation=replace(config.evaluation, suite=""))
     return train(config, tmp_path_factory.mktemp("runs") / "dr", quiet=True).directory
 
@@ -36,7 +36,7 @@ def refused(capsys, *arguments):
 
 def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path):
     options = ["--suite", "maze", "--levels", "PerfectMaze11", "SimpleCrossing", "--episodes", "5"]
-    main(["eval", str(directory), str(directory), *options, "--references", "--out", str(tmp_path / "out.csv")])
+    main(["eval", str(directory), str(directory), *options, "--baselines", "--out", str(tmp_path / "out.csv")])
     printed = capsys.readouterr().out
     solved, returns, where = printed.strip().split("\n\n")
     assert str(tmp_path / "out.csv") in where
@@ -72,13 +72,13 @@ def test_eval_refuses_what_does_not_exist(directory, capsys, tmp_path):
 
 
 def test_play_makes_a_film_of_a_test_level(directory, capsys, tmp_path):
-    out = tmp_path / "films" / "out.gif"
+    out = tmp_path / "videos" / "out.gif"
     main(["play", str(directory), "--level", "SimpleCrossing", "--gif", str(out), "--max-frames", "7"])
     printed = capsys.readouterr().out
     assert printed.startswith("SimpleCrossing: ")
     assert "solved, return" in printed
-    with Image.open(out) as film:
-        assert 1 < film.n_frames <= 7
+    with Image.open(out) as video:
+        assert 1 < video.n_frames <= 7
 
 
 def test_play_knows_random_levels_and_files(directory, capsys, tmp_path):

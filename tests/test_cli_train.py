@@ -12,13 +12,14 @@ import pytest
 
 from tutelage.cli import _parse, main
 from tutelage.cli.train import default_config
-from tutelage.curriculum.methods import METHODS
-from tutelage.experiment.config import Config, Evaluation, Keeping, Replay
-from tutelage.experiment.mazes import MazeSetup
-from tutelage.experiment.run import Run
+from tutelage.curriculum.curator import Curator
+from tutelage.curriculum.methods import METHODS, Method
 from tutelage.learning.ppo import PPO
+from tutelage.training.config import Config, Evaluation, Storage
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.run import Run
 
-SHORT = ("--steps", "512", "--suite", "", "--snapshot-levels", "4")
+SHORT = ("--total-steps", "512", "--suite", "", "--snapshot-levels", "4")
 
 
 def refused(arguments, capsys):
@@ -33,9 +34,14 @@ def test_every_option_is_explained(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for group in (Config, MazeSetup, PPO, Replay, Evaluation, Keeping):
+    for group in (Config, MazeSetup, Method, Curator, PPO, Evaluation, Storage):
         for field in dataclasses.fields(group):
-            if not dataclasses.is_dataclass(field.default) and field.name not in ("setup", "method"):
+            if not dataclasses.is_dataclass(field.default) and field.name not in (
+                "setup",
+                "method",
+                "generator",
+                "curator",
+            ):
                 option = "--" + field.name.replace("_", "-")
                 assert option in text, option
     assert "(paper: 0.3; CarRacing 1.0)" in text
@@ -57,12 +63,12 @@ def test_it_trains_resumes_and_runs_a_saved_configuration_again(tmp_path, capsys
     first, again = tmp_path / "first", tmp_path / "again"
     main(["train", "dr", "--preset", "tiny", *SHORT, "--learning-rate", "0.01", "--out", str(first)])
     run = Run.load(first)
-    assert run.config.student.learning_rate == 0.01
+    assert run.config.ppo.learning_rate == 0.01
     assert run.config.evaluation.suite == ""
     main(["train", "--config", str(first / "config.json"), "--out", str(again)])
     assert (again / "metrics.csv").read_bytes() == (first / "metrics.csv").read_bytes()
     assert (again / "policy.safetensors").read_bytes() == (first / "policy.safetensors").read_bytes()
-    main(["resume", str(first), "--steps", "768"])
+    main(["resume", str(first), "--total-steps", "768"])
     assert Run.load(first).metrics()["steps"][-1] == 768
     assert f"tutelage report {first}" in capsys.readouterr().out
 
@@ -91,8 +97,15 @@ def test_seeds_get_a_directory_each(tmp_path):
     ("arguments", "sentence"),
     [
         (["dr", "--replay-rate", "0.5"], "dr has no curator, so --replay-rate means nothing"),
-        (["plr", "--min-fill", "40"], "min_fill is a share of the buffer"),
-        (["plr", "--minibatches", "3"], "minibatches = 3 does not divide"),
+        (["plr", "--min-fill", "40"], "min_fill must lie in [0, 1]"),
+        (["plr", "--score", "best"], "There is no 'best' in tutelage"),
+        (["plr", "--score", "nowhere:score"], "nowhere:score cannot be imported"),
+        (["plr", "--domain", ":"], "is named module:Class"),
+        (["plr", "--seed", "99999999999999999999"], "A seed is a number from 0"),
+        (["plr", "--edits", "-1"], "edits is at least 0"),
+        (["dr", "--levels-per-env", "0"], "levels_per_env is at least 1"),
+        ([], "Which method?"),
+        (["plr", "--num-minibatches", "3"], "num_minibatches = 3 does not divide"),
         (["plr", "--suite", "f1"], "maze has no suite 'f1'"),
         (["plr", "--seeds", "0"], "seeds must be at least 1"),
         (["plr", "--preset", "huge"], "There is no preset 'huge'"),
@@ -100,8 +113,8 @@ def test_seeds_get_a_directory_each(tmp_path):
         (["plr", "--domain", "nowhere:Setup"], "nowhere:Setup cannot be imported"),
         (["plr", "--config", "nowhere.json"], "nowhere.json cannot be read"),
         (["--config", "any.json", "--preset", "paper"], "leave --preset and --domain out"),
-        (["plr", "--updates", "0"], "updates must be at least 1"),
-        (["sgd"], "invalid choice"),
+        (["plr", "--total-updates", "0"], "total_updates must be at least 1"),
+        (["plr-perb"], "Did you mean plr-perp?"),
         (["plr", "--colour", "3"], "--colour"),
         (["plr", "--learning-rate", "fast"], "fast"),
     ],
@@ -135,7 +148,7 @@ def test_a_tracker_that_is_not_installed_is_named(tmp_path, capsys, monkeypatch)
 @pytest.mark.slow
 def test_a_request_to_terminate_ends_cleanly(tmp_path):
     run = tmp_path / "run"
-    command = ["train", "dr", "--preset", "tiny", "--steps", "100000000", "--suite", "", "--out", str(run)]
+    command = ["train", "dr", "--preset", "tiny", "--total-steps", "100000000", "--suite", "", "--out", str(run)]
     program = f"from tutelage.cli import main; main({command!r})"
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 300

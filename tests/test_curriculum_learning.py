@@ -8,20 +8,20 @@ import pytest
 
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import METHODS
-from tutelage.curriculum.step import Parts
+from tutelage.curriculum.parts import Parts
 from tutelage.domains import maze
 from tutelage.learning import mesh
-from tutelage.learning.grid_student import GridStudent, grid_student
-from tutelage.learning.grid_teacher import GridTeacher, grid_teacher
 from tutelage.learning.ppo import PPO
 from tutelage.learning.returns import episodes
 from tutelage.learning.rollout import play
+from tutelage.networks.maze_student import MazeStudent, maze_student
+from tutelage.networks.maze_teacher import MazeTeacher, maze_teacher
 
 DOMAIN = maze.domain(size=7, blocks=8, max_steps=40, view=5)
-STUDENT = grid_student(GridStudent(filters=8, hidden=32, head=(32,)))
-TEACHER = grid_teacher(GridTeacher(actions=25, steps=11, filters=16, head=(32,)))
-LEARNING = PPO(discount=0.98, epochs=4, minibatches=2, entropy_weight=0.01, learning_rate=3e-3)
-PARTS = Parts(DOMAIN, STUDENT, LEARNING, TEACHER, LEARNING, batch=32, length=48)
+STUDENT = maze_student(MazeStudent(filters=8, hidden=32, head=(32,)))
+TEACHER = maze_teacher(MazeTeacher(actions=25, steps=11, filters=16, head=(32,)))
+LEARNING = PPO(gamma=0.98, epochs=4, num_minibatches=2, entropy_coef=0.01, learning_rate=3e-3)
+PARTS = Parts(DOMAIN, STUDENT, LEARNING, TEACHER, LEARNING, num_envs=32, num_steps=48)
 
 
 def curriculum_of(name):
@@ -49,7 +49,7 @@ def solved_rate():
 
 
 def train(curriculum, iterations, key):
-    state, rows = curriculum.begin(key), []
+    state, rows = curriculum.init(key), []
     for i in range(iterations):
         state, metrics = curriculum.iterate(state, jax.random.fold_in(key, i))
         rows.append({name: float(x) for name, x in metrics.items()})
@@ -59,7 +59,7 @@ def train(curriculum, iterations, key):
 def learn(name, iterations, solved_rate):
     """Train, see that it helped, and give back the metrics of each iteration."""
     curriculum = curriculum_of(name)
-    untrained = solved_rate(curriculum.begin(jax.random.key(0)))
+    untrained = solved_rate(curriculum.init(jax.random.key(0)))
     state, rows = train(curriculum, iterations, jax.random.key(0))
     assert untrained < 0.3
     assert solved_rate(state) > untrained + 0.3
@@ -88,7 +88,7 @@ def test_paired_learns_and_its_teacher_avoids_unsolvable_levels(solved_rate):
 def test_minimax_learns_but_its_teacher_seeks_unsolvable_levels(solved_rate):
     """An adversary's utility is highest where nobody can succeed."""
     curriculum = curriculum_of("minimax")
-    untrained = solved_rate(curriculum.begin(jax.random.key(0)))
+    untrained = solved_rate(curriculum.init(jax.random.key(0)))
     state, rows = train(curriculum, 100, jax.random.key(0))
     assert solved_rate(state) > untrained + 0.3
     for i in range(100, 250):
@@ -101,7 +101,7 @@ def test_minimax_learns_but_its_teacher_seeks_unsolvable_levels(solved_rate):
 def test_robust_plr_learns_with_half_the_gradient_updates(solved_rate):
     state, rows = learn("plr-perp", 200, solved_rate)
     replays = sum(row["replay"] for row in rows)
-    assert int(state.students.updates[0]) == replays * LEARNING.epochs * LEARNING.minibatches
+    assert int(state.students.updates[0]) == replays * LEARNING.epochs * LEARNING.num_minibatches
     ready = next(i for i, row in enumerate(rows) if row["buffer/fill"] >= 0.5) + 1
     assert abs(replays / (len(rows) - ready) - 0.5) < 0.12
 

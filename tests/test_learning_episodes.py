@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from probes import SOON, Small, Wait, example, remembering
 
-from tutelage.learning.episodes import Outcome, play_out
+from tutelage.learning.episodes import Outcome, run_episodes
 from tutelage.learning.network import Network, from_flax
 
 ENV = Wait()
@@ -27,7 +27,7 @@ def setting(network: Network, count: int) -> tuple:
 
 
 def queued(network: Network, weights: object, keys: jax.Array, levels: jax.Array, **options: object) -> Outcome:
-    return jax.jit(partial(play_out, ENV, network, **options), compiler_options=SOON)(weights, keys, levels)
+    return jax.jit(partial(run_episodes, ENV, network, **options), compiler_options=SOON)(weights, keys, levels)
 
 
 def one_by_one(network: Network, weights: object, keys: jax.Array, levels: jax.Array, greedy: bool) -> Outcome:

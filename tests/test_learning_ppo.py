@@ -17,11 +17,11 @@ from tutelage.learning import mesh, ppo
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network
 from tutelage.learning.ppo import PPO, Learner
-from tutelage.learning.returns import Spread, no_spread
+from tutelage.learning.returns import RunningMoments, no_moments
 from tutelage.learning.rollout import Rollout
 from tutelage.types import InputError
 
-STILL = PPO(epochs=1, minibatches=1, learning_rate=0.0)
+STILL = PPO(epochs=1, num_minibatches=1, learning_rate=0.0)
 OLD_PROBABILITY = np.array([0.5, 0.5, 0.5, 0.5])
 NEW_PROBABILITY = np.array([0.9, 0.55, 0.9, 0.2])  # ratios 1.8, 1.1, 1.8, 0.4
 ADVANTAGE = np.array([3.0, 1.0, -1.0, -3.0])
@@ -55,7 +55,7 @@ def _four_steps() -> tuple[Any, Rollout, ppo.Estimate]:
         reward=jnp.zeros((4, 1)),
         terminated=no,
         truncated=no,
-        limit_value=jnp.zeros((4, 1)),
+        truncation_value=jnp.zeros((4, 1)),
         last_value=jnp.zeros(1),
     )
     return params, rollout, ppo.Estimate(column(ADVANTAGE)[:, None], column(TARGET)[:, None])
@@ -66,7 +66,7 @@ def _metrics(settings: PPO) -> dict[str, float]:
     network = _lookup(params)
 
     def run(key: jax.Array) -> Any:
-        learner = ppo.begin(settings, network, key, rollout.obs)
+        learner = ppo.init(settings, network, key, rollout.obs)
         return ppo.update(settings, network, learner, rollout, estimated, key)[1]
 
     return {name: float(x) for name, x in compiled(run, 1)(jax.random.key(0)).items()}
@@ -96,7 +96,7 @@ def test_value_losses_by_hand():
 
 
 def test_the_loss_is_the_weighted_sum():
-    metrics = _metrics(replace(STILL, value_weight=0.3, entropy_weight=0.07))
+    metrics = _metrics(replace(STILL, value_coef=0.3, entropy_coef=0.07))
     p = NEW_PROBABILITY
     entropy = -(p * np.log(p) + (1 - p) * np.log(1 - p)).mean()
     assert_allclose(metrics["entropy"], entropy, rtol=1e-5)
@@ -105,11 +105,11 @@ def test_the_loss_is_the_weighted_sum():
 
 def test_no_gradient_flows_where_the_ratio_is_clipped():
     params, rollout, estimated = _four_steps()
-    settings = PPO(epochs=1, learning_rate=0.1, value_weight=0.0)
+    settings = PPO(epochs=1, learning_rate=0.1, value_coef=0.0)
     network = _lookup(params)
 
     def run(key: jax.Array) -> Learner:
-        learner = ppo.begin(settings, network, key, rollout.obs)
+        learner = ppo.init(settings, network, key, rollout.obs)
         return ppo.update(settings, network, learner, rollout, estimated, key)[0]
 
     moved = np.abs(compiled(run, 1)(jax.random.key(0)).params["logits"] - params["logits"]).max(-1) > 0
@@ -123,7 +123,7 @@ def test_advantages_are_normalised(scale, shift):
     network = _lookup(params)
 
     def run(advantage: jax.Array) -> Any:
-        learner = ppo.begin(STILL, network, jax.random.key(0), rollout.obs)
+        learner = ppo.init(STILL, network, jax.random.key(0), rollout.obs)
         estimate = estimated._replace(advantage=advantage)
         return ppo.update(STILL, network, learner, rollout, estimate, jax.random.key(0))[1]["policy_loss"]
 
@@ -139,7 +139,7 @@ def test_equal_advantages_say_nothing():
     network = _lookup(params)
 
     def run(advantage: jax.Array) -> Any:
-        learner = ppo.begin(STILL, network, jax.random.key(0), rollout.obs)
+        learner = ppo.init(STILL, network, jax.random.key(0), rollout.obs)
         estimate = many(estimated)._replace(advantage=advantage)
         return ppo.update(STILL, network, learner, rollout, estimate, jax.random.key(0))[1]["policy_loss"]
 
@@ -178,9 +178,9 @@ def test_minibatches_that_do_not_divide_are_refused_in_words():
     ("wrong", "says"),
     [
         ({"epochs": 0}, "at least one epoch"),
-        ({"minibatches": 0}, "one minibatch"),
-        ({"discount": 1.1}, r"lie in \[0, 1\]"),
-        ({"smoothing": -0.1}, r"lie in \[0, 1\]"),
+        ({"num_minibatches": 0}, "one minibatch"),
+        ({"gamma": 1.1}, r"lie in \[0, 1\]"),
+        ({"gae_lambda": -0.1}, r"lie in \[0, 1\]"),
         ({"value_loss": "absolute"}, "not 'absolute'"),
     ],
 )
@@ -189,11 +189,11 @@ def test_settings_that_make_no_sense_are_refused_in_words(wrong, says):
         PPO(**wrong)
 
 
-ROUND = PPO(discount=0.9, epochs=2, minibatches=2, learning_rate=0.01, entropy_weight=0.01, scale_returns=True)
+ROUND = PPO(gamma=0.9, epochs=2, num_minibatches=2, learning_rate=0.01, entropy_coef=0.01, normalize_returns=True)
 
 
 def _begin(settings: PPO, network: Network, env: Any, seed: int = 0) -> Learner:
-    return jax.jit(lambda key: ppo.begin(settings, network, key, example(env)), compiler_options=SOON)(
+    return jax.jit(lambda key: ppo.init(settings, network, key, example(env)), compiler_options=SOON)(
         jax.random.key(seed)
     )
 
@@ -213,7 +213,7 @@ def test_a_finite_round_does_change_the_learner():
     learner, metrics, _ = run(begun, jax.random.key(1))
     assert metrics["finite"] == 1
     assert learner.updates == 4
-    assert learner.spread.seen == 16
+    assert learner.return_stats.seen == 16
     assert all((a != b).any() for a, b in zip(*map(jax.tree.leaves, (learner.params, begun.params)), strict=True))
 
 
@@ -254,7 +254,7 @@ def _assert_close(ours: tuple[Learner, Any, Rollout], theirs: tuple[Learner, Any
 
 
 def test_annealing_reaches_zero():
-    settings = PPO(epochs=4, minibatches=1, learning_rate=0.01, anneal_over=8)
+    settings = PPO(epochs=4, num_minibatches=1, learning_rate=0.01, anneal_updates=8)
     begun = _begin(settings, small(), Match())
     run = compiled(iteration(Match(), small(), settings, 4, 4), 4, devices=1)
     learners = [begun]
@@ -271,15 +271,15 @@ def test_annealing_reaches_zero():
 def test_the_gradient_is_clipped_to_its_norm():
     params, rollout, estimated = _four_steps()
     # Adam's first moment after one step is a tenth of the gradient that it was given
-    settings = replace(STILL, max_gradient_norm=0.01)
+    settings = replace(STILL, max_grad_norm=0.01)
     network = _lookup(params)
 
     def run(key: jax.Array) -> Any:
-        learner = ppo.begin(settings, network, key, rollout.obs)
+        learner = ppo.init(settings, network, key, rollout.obs)
         return ppo.update(settings, network, learner, rollout, estimated, key)
 
     learner, metrics = compiled(run, 1)(jax.random.key(0))
-    assert metrics["gradient_norm"] > 0.1
+    assert metrics["grad_norm"] > 0.1
     assert_allclose(10 * optax.tree.norm(learner.adam[0].mu), 0.01, rtol=1e-3)
 
 
@@ -288,8 +288,8 @@ def test_scaled_rewards_are_divided_by_the_deviation_and_clipped():
     rollout = rollout._replace(
         reward=jnp.array([[1.0], [-3.0], [50.0], [-90.0]]), value=jnp.zeros((4, 1)), terminated=jnp.ones((4, 1), bool)
     )
-    learner = Learner({}, None, Spread(jnp.float32(10), jnp.float32(7), jnp.float32(40)), jnp.int32(0))
-    settings = PPO(scale_returns=True)
+    learner = Learner({}, None, RunningMoments(jnp.float32(10), jnp.float32(7), jnp.float32(40)), jnp.int32(0))
+    settings = PPO(normalize_returns=True)
     # the deviation is √(40 / 10) = 2; every step is an episode, so an advantage is a reward
     assert_allclose(ppo.estimate(settings, learner, rollout).advantage[:, 0], [0.5, -1.5, 10, -10], rtol=1e-5)
     unscaled = ppo.estimate(PPO(), learner, rollout)
@@ -300,19 +300,19 @@ def test_scaled_rewards_are_divided_by_the_deviation_and_clipped():
 def test_rewards_are_noticed_only_where_they_are_scaled(scale):
     _, rollout, _ = _four_steps()
     rollout = rollout._replace(reward=jnp.array([[1.0], [2.0], [3.0], [4.0]]))
-    begun = Learner({}, None, no_spread(), jnp.int32(0))
-    settings = PPO(scale_returns=scale, discount=0.5)
-    noticed = compiled(partial(ppo.notice, settings), 1)(begun, rollout)
+    begun = Learner({}, None, no_moments(), jnp.int32(0))
+    settings = PPO(normalize_returns=scale, gamma=0.5)
+    noticed = compiled(partial(ppo.update_return_stats, settings), 1)(begun, rollout)
     if scale:
-        assert_allclose(noticed.spread.mean, np.mean([1, 2.5, 4.25, 6.125]))
+        assert_allclose(noticed.return_stats.mean, np.mean([1, 2.5, 4.25, 6.125]))
     else:
-        assert noticed.spread.seen == 0
+        assert noticed.return_stats.seen == 0
 
 
 def test_estimates_are_read_in_the_same_way_for_every_worker():
     _, rollout, _ = _four_steps()
     two = jax.tree.map(lambda x: jnp.concatenate([x, x], -1), rollout._replace(reward=jnp.arange(4.0)[:, None]))
     two = two._replace(reward=two.reward * jnp.array([1.0, 2.0]), value=jnp.zeros((4, 2)), last_value=jnp.zeros(2))
-    estimated = ppo.estimate(PPO(), Learner({}, None, no_spread(), jnp.int32(0)), two)
+    estimated = ppo.estimate(PPO(), Learner({}, None, no_moments(), jnp.int32(0)), two)
     assert_allclose(estimated.advantage[:, 1], 2 * estimated.advantage[:, 0], rtol=1e-6)
     assert_allclose(estimated.target, estimated.advantage)

@@ -12,7 +12,7 @@ from probes import Aim, Choice, Constant, Endless, Later, Match, Recall, Sign, r
 from tutelage.learning.ppo import PPO
 
 GAMMA = 0.8
-SETTINGS = PPO(discount=GAMMA, epochs=4, minibatches=2, learning_rate=0.01, value_loss="squared")
+SETTINGS = PPO(gamma=GAMMA, epochs=4, num_minibatches=2, learning_rate=0.01, value_loss="squared")
 SIGNS = jnp.array([[[1.0], [-1.0]]])
 CUES = jnp.array([[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
 
@@ -80,7 +80,7 @@ def test_without_memory_it_cannot_be_solved():
 )
 def test_a_limit_of_time_that_does_not_end_the_task(network, tolerance):
     # the rollout's end falls in the middle of an episode, so it too has to be looked beyond
-    head = train(Endless(), network, replace(SETTINGS, limits_end=False), iterations=250, length=7)(
+    head = train(Endless(), network, replace(SETTINGS, bootstrap_on_truncation=True), iterations=250, length=7)(
         jnp.eye(4)[None, :1]
     )
     assert_allclose(head.value, 1 / (1 - GAMMA), atol=tolerance)
@@ -94,7 +94,7 @@ def test_a_limit_of_time_that_ends_the_task():
 
 def test_a_rollout_that_ends_the_task():
     # the limit lies beyond the rollout, so only the rollout's end can end it
-    settings = replace(SETTINGS, limits_end=False, rollout_ends=True)
+    settings = replace(SETTINGS, bootstrap_on_truncation=True, bootstrap_at_rollout_end=False)
     head = train(Endless(limit=4, clock=True), small(), settings, length=3)(jnp.eye(5)[None, :3])
     to_go = np.array([[3, 2, 1]])
     assert_allclose(head.value, (1 - GAMMA**to_go) / (1 - GAMMA), atol=0.1)

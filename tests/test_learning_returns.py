@@ -7,7 +7,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tutelage.learning import mesh
-from tutelage.learning.returns import Spread, discounted_sums, endings, episodes, gae, no_spread, widen
+from tutelage.learning.returns import (
+    RunningMoments,
+    discounted_sums,
+    endings,
+    episodes,
+    gae,
+    no_moments,
+    update_moments,
+)
 
 NO = jnp.zeros(3, bool)
 REWARD, VALUE = jnp.array([1.0, 2.0, 3.0]), jnp.array([0.5, 0.25, -1.0])
@@ -25,7 +33,7 @@ def test_gae_by_hand_when_the_rollout_ends_first():
 
 
 def test_gae_by_hand_across_a_termination():
-    # V' = 0.25, 0, 4; nothing flows back over the end after step 1, whatever `limit_value` says
+    # V' = 0.25, 0, 4; nothing flows back over the end after step 1, whatever `truncation_value` says
     advantage = gae(REWARD, VALUE, _at(1), NO, jnp.full(3, 99.0), jnp.float32(4), 0.5, 0.5)
     assert_allclose(advantage, [0.625 + 1.75 / 4, 1.75, 6])
 
@@ -46,7 +54,7 @@ def test_a_termination_at_the_limit_is_a_termination():
 def test_an_end_at_the_last_step_hides_the_last_value(end):
     ended = {"terminated": NO, "truncated": NO} | {end: _at(2)}
     advantage = gae(
-        REWARD, VALUE, **ended, limit_value=jnp.zeros(3), last_value=jnp.float32(4), discount=0.5, smoothing=1
+        REWARD, VALUE, **ended, truncation_value=jnp.zeros(3), last_value=jnp.float32(4), gamma=0.5, gae_lambda=1
     )
     assert_allclose(advantage[-1], 3 + 1)
 
@@ -54,8 +62,14 @@ def test_an_end_at_the_last_step_hides_the_last_value(end):
 def _trajectory(seed: int, length: int = 40) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     terminated, cut = random.random(length) < 0.1, random.random(length) < 0.1
-    reward, value, limit_value = random.normal(size=(3, length)).astype(np.float32)
-    return {"reward": reward, "value": value, "terminated": terminated, "truncated": cut, "limit_value": limit_value}
+    reward, value, truncation_value = random.normal(size=(3, length)).astype(np.float32)
+    return {
+        "reward": reward,
+        "value": value,
+        "terminated": terminated,
+        "truncated": cut,
+        "truncation_value": truncation_value,
+    }
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -66,10 +80,10 @@ def test_gae_reduces_to_the_discounted_return_less_the_value(seed):
         if run["terminated"][t]:
             following = 0.0
         elif run["truncated"][t]:
-            following = run["limit_value"][t]
+            following = run["truncation_value"][t]
         following = run["reward"][t] + 0.9 * following
         expected[t] = following - run["value"][t]
-    advantage = gae(**jax.tree.map(jnp.asarray, run), last_value=jnp.float32(0.7), discount=0.9, smoothing=1.0)
+    advantage = gae(**jax.tree.map(jnp.asarray, run), last_value=jnp.float32(0.7), gamma=0.9, gae_lambda=1.0)
     assert_allclose(advantage, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -77,9 +91,9 @@ def test_gae_reduces_to_the_discounted_return_less_the_value(seed):
 def test_gae_reduces_to_the_error_of_one_step(seed):
     run = _trajectory(seed)
     following = np.append(run["value"][1:], 0.7)
-    following = np.where(run["truncated"], run["limit_value"], following)
+    following = np.where(run["truncated"], run["truncation_value"], following)
     following = np.where(run["terminated"], 0.0, following)
-    advantage = gae(**jax.tree.map(jnp.asarray, run), last_value=jnp.float32(0.7), discount=0.9, smoothing=0.0)
+    advantage = gae(**jax.tree.map(jnp.asarray, run), last_value=jnp.float32(0.7), gamma=0.9, gae_lambda=0.0)
     assert_allclose(advantage, run["reward"] + 0.9 * following - run["value"], rtol=1e-5, atol=1e-6)
 
 
@@ -126,13 +140,13 @@ def test_discounted_sums_by_hand_begin_anew_with_each_episode():
     assert_allclose(sums, [1, 2.5, 4, 10])
 
 
-def _widened(batches: list[np.ndarray], devices: int) -> Spread:
+def _widened(batches: list[np.ndarray], devices: int) -> RunningMoments:
     """The spread after all of them, each batch [B, T] split over devices by B."""
 
-    def over_all(batches: list[jax.Array]) -> Spread:
-        spread = no_spread()
+    def over_all(batches: list[jax.Array]) -> RunningMoments:
+        spread = no_moments()
         for values in batches:
-            spread = widen(spread, mesh.own(values))
+            spread = update_moments(spread, mesh.own(values))
         return spread
 
     return jax.jit(mesh.on_devices(over_all, mesh.make_mesh(4, devices)))([jnp.asarray(x) for x in batches])
@@ -150,4 +164,4 @@ def test_widening_equals_the_moments_of_all_values_together(devices):
 
 
 def test_the_deviation_is_one_before_anything_was_seen():
-    assert no_spread().deviation == 1
+    assert no_moments().deviation == 1

@@ -91,7 +91,7 @@ def played() -> tuple[Rollout, Noted]:
             [(7, 50, True), (8, 50, True), (9, 50, True)],
         ],
         7,
-        limits=True,
+        bootstrap_on_truncation=True,
     )
 
 
@@ -125,7 +125,7 @@ def test_the_limit_value_is_that_of_the_last_observation_with_the_memory_of_its_
     expected = np.zeros((7, 3))
     expected[1, 0] = 10 + 0.01 * 3
     expected[3, 1] = 60 + 0.01 * 2
-    assert_allclose(rollout.limit_value, expected, rtol=1e-6)
+    assert_allclose(rollout.truncation_value, expected, rtol=1e-6)
 
 
 def test_the_last_value_is_that_of_the_observation_after_the_last_step(played):
@@ -150,7 +150,7 @@ def test_a_queue_of_one_repeats_its_level():
     assert_array_equal(rollout.obs[..., 0], np.full((7, 2), [10, 20]))
     assert_array_equal(rollout.obs[..., 1].T, [[0, 1, 0, 1, 0, 1, 0], [0, 1, 2, 0, 1, 2, 0]])
     # not asked for, so not evaluated
-    assert_array_equal(rollout.limit_value, 0)
+    assert_array_equal(rollout.truncation_value, 0)
 
 
 def test_a_level_may_be_empty():
@@ -175,7 +175,7 @@ def _beside(workers: slice, devices: int) -> Rollout:
     levels = levels._replace(cut=jnp.broadcast_to(levels.cut, levels.name.shape))
 
     def run(keys: Key, levels: Level) -> Rollout:
-        rollout, _ = play(Diary(), network, params, mesh.own(keys), mesh.own(levels), 12, limits=True)
+        rollout, _ = play(Diary(), network, params, mesh.own(keys), mesh.own(levels), 12, bootstrap_on_truncation=True)
         return gathered(rollout)
 
     return compiled(run, len(keys), devices)(keys, levels)

@@ -3,11 +3,11 @@
 import jax
 import pytest
 from PIL import Image
+from tutelage.interop.minigrid_speed import _play
 
 from tutelage.cli import main
 from tutelage.domains.maze import MazeDesign, MazeEnv
 from tutelage.domains.maze.suite import suite
-from tutelage.interop.minigrid_speed import _play
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from tutelage.domains.maze.design import MazeDesign
 from tutelage.domains.maze.env import State
 from tutelage.domains.maze.image import draw, draw_state
 from tutelage.domains.maze.level import from_json, parse, show, to_json, valid
-from tutelage.experiment.pictures import gif, png, sheet
+from tutelage.evaluation.images import gif, png, sheet
 from tutelage.types import InputError
 
 SMALL = """

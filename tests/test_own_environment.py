@@ -62,7 +62,7 @@ def test_a_design_with_only_sample_trains_by_domain_randomization_and_replay(nam
     method = METHODS[name]
     if method.curator:
         method = replace(method, curator=replace(method.curator, capacity=16, min_fill=0.5))
-    curriculum = Curriculum(method, Parts(domain, EXAMPLE.STUDENT, batch=8, length=EXAMPLE.REACHES))
+    curriculum = Curriculum(method, Parts(domain, EXAMPLE.STUDENT, num_envs=8, num_steps=EXAMPLE.REACHES))
     state, replayed = curriculum.begin(jax.random.key(0)), set()
     for i in range(6):
         state, metrics = curriculum.iterate(state, jax.random.key(i))
@@ -82,7 +82,7 @@ def test_the_command_line_takes_it(tmp_path, monkeypatch, capsys):
     run, domain = str(tmp_path / "ferry"), ("--domain", "own_environment:FerrySetup")
     main(["train", "plr-perp", *domain, "--steps", "20000", "--evaluate-every", "0", "--out", run])
     main(["resume", run, *domain])
-    main(["eval", run, *domain, "--references", "--episodes", "2"])
+    main(["eval", run, *domain, "--baselines", "--episodes", "2"])
     main(["report", run, *domain])
     said = capsys.readouterr().out
     assert "Slalom" in said

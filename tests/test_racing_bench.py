@@ -4,8 +4,7 @@ import subprocess
 import sys
 
 import pytest
-
-from tutelage.interop import car_racing_speed
+from benchmarks import racing as car_racing_speed
 
 
 @pytest.mark.slow
@@ -18,8 +17,8 @@ def test_both_sides_are_measured():
 
 @pytest.mark.slow
 def test_training_is_measured_beside_plain_convolutions():
-    program = "from tutelage.cli import main; main()"
-    arguments = ["bench", "racing", "--no-gymnasium", "--levels", "2", "--actions", "4", "--rounds", "1", "--plain"]
+    program = "from benchmarks.__main__ import main; main()"
+    arguments = ["racing", "--no-gymnasium", "--levels", "2", "--actions", "4", "--rounds", "1", "--plain"]
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for word in ("actions/s", "dr, lax.conv", "The environment takes"):

@@ -14,7 +14,7 @@ from PIL import Image
 from tutelage.domains.racing import picture, pixels, suite, texture, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import WHOLE_VIEW
-from tutelage.experiment.pictures import gif
+from tutelage.evaluation.images import gif
 from tutelage.interop.car_racing import Reference
 
 ARTEFACTS = Path(__file__).parent.parent / "artefacts" / "racing"

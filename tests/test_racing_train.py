@@ -9,37 +9,38 @@ import jax
 import numpy as np
 import pytest
 
+from tutelage.curriculum import scores
+from tutelage.curriculum.methods import METHODS
 from tutelage.domains.racing.track import Level
-from tutelage.experiment import checkpoints
-from tutelage.experiment.config import SCORES, MethodName, PresetName, Replay
-from tutelage.experiment.racing import RacingSetup
-from tutelage.experiment.train import Programs, resume, train
+from tutelage.training import checkpoints
+from tutelage.training.config import PresetName
+from tutelage.training.presets.choices import with_curator
+from tutelage.training.presets.racing import RacingSetup
+from tutelage.training.train import Programs, resume, train
 from tutelage.types import InputError
-
-METHODS = typing.get_args(MethodName)
 
 
 @pytest.mark.parametrize("preset", typing.get_args(PresetName))
 def test_every_method_has_parts_that_fit(preset):
     for method in METHODS:
         curriculum = RacingSetup.preset(preset, method).curriculum()
-        assert curriculum.method.queue == 1
-        assert (curriculum.parts.teacher is not None) == (curriculum.method.generator == "teacher")
+        assert curriculum.method.generator.levels_per_env == 1
+        assert (curriculum.parts.teacher is not None) == curriculum.method.generator.learns
 
 
 def test_the_papers_preset_is_its_table():
     paper = RacingSetup.preset("paper", "plr-perp")
-    ppo = paper.student
-    assert (ppo.discount, ppo.smoothing, ppo.epochs, ppo.minibatches) == (0.99, 0.9, 8, 4)
-    assert (ppo.clip, ppo.learning_rate, ppo.adam_epsilon, ppo.max_gradient_norm) == (0.2, 3e-4, 1e-5, 0.5)
-    assert (ppo.value_loss, ppo.value_weight, ppo.scale_returns, ppo.entropy_weight) == ("huber", 0.5, True, 0.0)
-    assert (paper.batch, paper.length, paper.steps) == (16, 125, 5_000_000)
-    curator = paper.record().curator
+    ppo = paper.ppo
+    assert (ppo.gamma, ppo.gae_lambda, ppo.epochs, ppo.num_minibatches) == (0.99, 0.9, 8, 4)
+    assert (ppo.clip_eps, ppo.learning_rate, ppo.adam_eps, ppo.max_grad_norm) == (0.2, 3e-4, 1e-5, 0.5)
+    assert (ppo.value_loss, ppo.value_coef, ppo.normalize_returns, ppo.entropy_coef) == ("huber", 0.5, True, 0.0)
+    assert (paper.num_envs, paper.num_steps, paper.total_steps) == (16, 125, 5_000_000)
+    curator = paper.method.curator
     assert (curator.capacity, curator.replay_rate, curator.min_fill) == (8000, 0.5, 0.5)
-    assert (curator.prioritisation, curator.temperature, curator.staleness) == ("proportional", 1.0, 0.7)
-    assert curator.score is SCORES["positive-value-loss"]
-    assert RacingSetup.preset("paper", "repaired").record().curator.score is SCORES["max-mc-start"]
-    entropies = [RacingSetup.preset("paper", method).teacher.entropy_weight for method in ("paired", "repaired")]
+    assert (curator.prioritization, curator.temperature, curator.staleness) == ("proportional", 1.0, 0.7)
+    assert curator.score is scores.positive_value_loss
+    assert RacingSetup.preset("paper", "repaired").method.curator.score is scores.max_mc_start
+    entropies = [RacingSetup.preset("paper", method).teacher_ppo.entropy_coef for method in ("paired", "repaired")]
     assert entropies == [0.0, 0.01]
 
 
@@ -105,9 +106,8 @@ def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(tmp_path):
 @pytest.mark.parametrize("method", ["dr", "minimax", "paired", "plr", "plr-perp"])  # the others are trained below
 def test_students_learn_by_every_method(method):
     config = RacingSetup.preset("tiny", method)
-    curator = config.curator if config.curator == Replay() else replace(config.curator, replay_rate=1.0)
-    curriculum = replace(config, curator=curator).curriculum()
-    state = curriculum.begin(jax.random.key(0))
+    curriculum = replace(config, method=with_curator(config.method, replay_rate=1.0)).curriculum()
+    state = curriculum.init(jax.random.key(0))
     for i in range(2):  # a new level, then a replayed one where there is a curator
         state, metrics = curriculum.iterate(state, jax.random.key(i + 1))
     assert np.isfinite(float(metrics["loss"]))
@@ -118,10 +118,10 @@ def test_students_learn_by_every_method(method):
 @pytest.mark.slow
 def test_a_generator_learns_from_two_students():
     curriculum = RacingSetup.preset("tiny", "repaired").curriculum()
-    before = curriculum.begin(jax.random.key(0))
+    before = curriculum.init(jax.random.key(0))
     kept = [np.asarray(x) for x in jax.tree.leaves(before.generator.params)]
     after, metrics = curriculum.iterate(before, jax.random.key(1))
-    assert np.isfinite(float(metrics["generator/utility"]))
+    assert np.isfinite(float(metrics["teacher/utility"]))
     assert any((a != b).any() for a, b in zip(kept, jax.tree.leaves(after.generator.params), strict=True))
     assert int(after.students.updates.sum()) == 0, "new levels are only scored"
     assert after.buffers.size.tolist() == [4, 4]

@@ -70,19 +70,6 @@ def test_a_newcomer_can_follow_it(tmp_path):
     assert any("new/solved" in each for each in said)
 
 
-@pytest.mark.slow
-def test_its_study_can_be_done_again(tmp_path):
-    study = README.parent / "studies" / "maze_small" / "study.py"
-    assert f"python {study.relative_to(README.parent)}" in TEXT
-    small = ["--methods", "dr", "plr", "--preset", "tiny", "--steps", "1280", "--seeds", "2", "--episodes", "1"]
-    command = [sys.executable, str(study), *small, "--runs", "runs", "--out", "compared"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert len(list(tmp_path.glob("runs/*/seed-*/policy.safetensors"))) == 4
-    for name in ("compare.csv", "tests.csv", "bars-steps.png"):
-        assert (tmp_path / "compared" / name).stat().st_size > 0
-
-
 def test_its_files_exist():
     links = re.findall(r"\]\(([^)#:]+)\)", TEXT)
     assert links

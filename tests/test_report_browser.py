@@ -5,7 +5,7 @@ import pytest
 from made_up_curricula import complete_run, hostile_run
 from made_up_runs import write_run
 
-from tutelage.experiment.report import report
+from tutelage.analysis.report import report
 
 pytestmark = pytest.mark.skipif(
     chromium.PROGRAM is None, reason="No Chromium here: install the package chromium to test the report in a browser."

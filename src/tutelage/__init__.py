@@ -7,16 +7,16 @@ from tutelage.checks import check_domain
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import METHODS, Method
-from tutelage.curriculum.step import Parts
-from tutelage.experiment.config import Config
-from tutelage.experiment.evaluate import Evaluator
-from tutelage.experiment.mazes import MazeSetup
-from tutelage.experiment.racing import RacingSetup
-from tutelage.experiment.run import Run
-from tutelage.experiment.train import resume, train
+from tutelage.curriculum.parts import Parts
+from tutelage.evaluation.evaluate import Evaluator
 from tutelage.learning.mesh import use_cores
 from tutelage.learning.network import Network
 from tutelage.learning.ppo import PPO
+from tutelage.training.config import Config
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.presets.racing import RacingSetup
+from tutelage.training.run import Run
+from tutelage.training.train import resume, train
 from tutelage.types import Design, Discrete, Domain, Env, InputError, Step, TestLevel
 
 __version__ = "0.1.0"

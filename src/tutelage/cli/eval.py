@@ -12,15 +12,14 @@ import numpy as np
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from tutelage.experiment.compilation import keep_programs
-from tutelage.experiment.config import Setup
-from tutelage.experiment.evaluate import Evaluator, Score
-from tutelage.experiment.files import csv_text, write_atomically
-from tutelage.experiment.references import optimal_scores, random_scores, untrained_scores
-from tutelage.experiment.run import Run
-from tutelage.experiment.setups import setup_named
-from tutelage.experiment.tables import aligned
+from tutelage.analysis.tables import aligned
+from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores
+from tutelage.evaluation.evaluate import Evaluator, Score
+from tutelage.files import csv_text, write_atomically
 from tutelage.learning.mesh import use_cores
+from tutelage.training.compilation import keep_programs
+from tutelage.training.config import Setup
+from tutelage.training.run import Run
 from tutelage.types import InputError, Json, TestLevel
 
 COLUMNS = ("policy", "suite", "level", "episodes", "greedy", "solved", "return", "length")
@@ -69,14 +68,14 @@ class Eval:
     """Episodes on each level, each on its own draw of it (paper: 100)."""
     greedy: bool = False
     """Take the likeliest action instead of drawing one (paper: draws)."""
-    references: bool = False
+    baselines: bool = False
     """Also evaluate the network before training, random actions, and the best that is possible where that is known."""
     seed: int = 0
     """All levels and all actions follow from this number."""
     out: Path | None = None
     """Where to write the table: eval-SUITE.csv in each run's directory, if not said otherwise."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Evaluate all runs, print the table and write the files."""
@@ -84,18 +83,17 @@ class Eval:
             raise InputError("Name at least one run directory.")
         use_cores()
         keep_programs()
-        setup = setup_named(self.domain) if self.domain else None
-        runs = [Run.load(directory, setup) for directory in self.runs]
+        runs = [Run.load(directory, self.allow) for directory in self.runs]
         suites = {self._suite(run) for run in runs}
         if len({run.domain.name for run in runs}) > 1 or len(suites) > 1:
             raise InputError("These runs are of different domains or suites; evaluate them in separate calls.")
         (suite,) = suites
         levels = self._levels(runs[0], suite)
-        policies = 3 if self.references else 0  # the oracle does not play, but takes its time as well
+        policies = 3 if self.baselines else 0  # the oracle does not play, but takes its time as well
         with tqdm(total=(len(runs) + policies) * len(levels), unit=" levels", disable=None) as bar:
-            trained, references = self._rows(runs, suite, bar.update)
-        print("\n\n".join(_tables([*trained, *references])), flush=True)
-        self._write(suite, trained, references)
+            trained, baselines = self._rows(runs, suite, bar.update)
+        print("\n\n".join(_tables([*trained, *baselines])), flush=True)
+        self._write(suite, trained, baselines)
 
     def _suite(self, run: Run) -> str:
         suite = self.suite or run.config.evaluation.suite or next(iter(run.domain.suites), "")
@@ -108,7 +106,7 @@ class Eval:
         return replace(run.config, evaluation=chosen).test_levels(run.domain)
 
     def _rows(self, runs: Sequence[Run], suite: str, progress: Callable[[int], object]) -> tuple[list[Row], list[Row]]:
-        """Of the runs, and of the references for the first run."""
+        """Of the runs, and of the baselines for the first run."""
         key = jax.random.key(self.seed)
         evaluators: dict[Setup, tuple[Run, Evaluator]] = {}  # runs of one setup share what is compiled
         trained = []
@@ -119,7 +117,7 @@ class Eval:
                 evaluators[run.config.setup] = run, evaluator
             _, evaluator = evaluators[run.config.setup]
             trained.append(Row(str(run.directory), self.greedy, evaluator(run.params, key, progress)))
-        return trained, list(self._references(*next(iter(evaluators.values())), progress)) if self.references else []
+        return trained, list(self._references(*next(iter(evaluators.values())), progress)) if self.baselines else []
 
     def _references(self, run: Run, evaluator: Evaluator, progress: Callable[[int], object]) -> Iterator[Row]:
         key, domain, levels = jax.random.key(self.seed), run.domain, evaluator.levels
@@ -131,12 +129,12 @@ class Eval:
             yield Row("optimal", None, optimal_scores(domain, levels, self.episodes, key))
         progress(len(levels))
 
-    def _write(self, suite: str, trained: Sequence[Row], references: Sequence[Row]) -> None:
+    def _write(self, suite: str, trained: Sequence[Row], baselines: Sequence[Row]) -> None:
         files = (
-            {self.out: [*trained, *references]}
+            {self.out: [*trained, *baselines]}
             if self.out
             else {
-                directory / f"eval-{suite}.csv": [row, *references]
+                directory / f"eval-{suite}.csv": [row, *baselines]
                 for directory, row in zip(self.runs, trained, strict=True)
             }
         )

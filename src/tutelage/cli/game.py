@@ -12,7 +12,7 @@ import numpy as np
 from tyro.conf import CascadeSubcommandArgs, Positional, configure, subcommand
 
 from tutelage import games
-from tutelage.experiment.tables import aligned
+from tutelage.analysis.tables import aligned
 from tutelage.games.dual import check_p
 from tutelage.games.matrix import Matrix, Strategy
 from tutelage.types import InputError

@@ -10,24 +10,23 @@ from typing import Any
 import jax
 from tyro.conf import Positional
 
-from tutelage.experiment.compilation import keep_programs
-from tutelage.experiment.film import frames, watch
-from tutelage.experiment.pictures import gif
-from tutelage.experiment.run import Run
-from tutelage.experiment.setups import setup_named
+from tutelage.evaluation.images import gif
+from tutelage.evaluation.video import frames, watch
+from tutelage.training.compilation import keep_programs
+from tutelage.training.run import Run
 from tutelage.types import Domain, InputError, Key, TestLevel
 
 
 @dataclass(frozen=True)
 class Play:
-    """Let a trained agent play one episode, and make a film of it."""
+    """Let a trained agent play one episode, and make a video of it."""
 
     directory: Positional[Path]
     """The run."""
     level: str = "random"
     """A test level by its name, a .json file that holds a level, or random: one as in training."""
     gif: Path | None = None
-    """Where to write the film: LEVEL.gif in the run's directory, if not said otherwise."""
+    """Where to write the video: LEVEL.gif in the run's directory, if not said otherwise."""
     greedy: bool = False
     """Take the likeliest action instead of drawing one."""
     seed: int = 0
@@ -35,14 +34,14 @@ class Play:
     episode: int = 0
     """Of a test level: which episode of `tutelage eval` with the same seed to show."""
     max_frames: int = 200
-    """Pictures in the film; a longer episode is shown at intervals."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    """Pictures in the video; a longer episode is shown at intervals."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
-        """Play, print how it went, and write the film."""
+        """Play, print how it went, and write the video."""
         keep_programs()
-        run = Run.load(self.directory, setup_named(self.domain) if self.domain else None)
+        run = Run.load(self.directory, self.allow)
         if self.episode < 0:
             raise InputError(f"Episodes are counted from 0 upwards, not {self.episode}.")
         key = jax.random.key(self.seed)
@@ -58,7 +57,7 @@ class Play:
         except OSError as error:
             raise InputError(f"{out} cannot be written ({error}): give --gif a file you may write.") from None
         verdict = {None: "", True: "solved, ", False: "not solved, "}[episode.solved]
-        print(f"{name}: {verdict}return {episode.total:.3f} in {episode.length} steps. The film is {out}.")
+        print(f"{name}: {verdict}return {episode.total:.3f} in {episode.length} steps. The video is {out}.")
 
 
 def find_level(domain: Domain, name: str, key: Key, suite: str = "") -> tuple[str, Any]:

@@ -36,9 +36,9 @@ class Curator:
     """The probability that an iteration replays levels instead of trying new ones."""
     min_fill: float = 0.5
     """The share of slots that must be filled before anything is replayed."""
-    prioritisation: Literal["rank", "proportional"] = "rank"
+    prioritization: Literal["rank", "proportional"] = "rank"
     temperature: float = 0.3
-    """β: near zero only the highest score counts, above one scores matter little."""
+    """β: near zero only the highest score counts, above one scores matter little (paper: 0.3; CarRacing 1.0)."""
     staleness: float = 0.3
     """ρ: the weight of how long ago a level was last scored."""
     replace_equals: bool = False
@@ -52,8 +52,8 @@ class Curator:
         for name in ("replay_rate", "min_fill", "staleness"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} must lie in [0, 1], not {getattr(self, name)}.")
-        if self.prioritisation not in ("rank", "proportional"):
-            raise InputError(f"prioritisation is 'rank' or 'proportional', not {self.prioritisation!r}.")
+        if self.prioritization not in ("rank", "proportional"):
+            raise InputError(f"prioritization is 'rank' or 'proportional', not {self.prioritization!r}.")
 
 
 class Entries(NamedTuple):
@@ -242,7 +242,7 @@ def _reranked(buffer: Buffer, ranks: jax.Array, slot: jax.Array, before: jax.Arr
 def _support(curator: Curator, buffer: Buffer, ranks: jax.Array) -> jax.Array:
     """f32[K]: P_replay, given the ranks."""
     filled = buffer.filled
-    if curator.prioritisation == "rank":
+    if curator.prioritization == "rank":
         # relative to rank 1, whose weight is 1: nothing overflows however small the temperature
         weight = jnp.exp(-jnp.log(ranks.astype(jnp.float32)) / curator.temperature)
     else:

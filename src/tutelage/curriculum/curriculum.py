@@ -1,8 +1,8 @@
 """A method ready to run: compiled for a mesh of devices, an iteration at a time.
 
-curriculum = Curriculum(PLR_PERP, Parts(maze.domain(), grid_student()))
-begin_key, key = jax.random.split(jax.random.key(0))
-state = curriculum.begin(begin_key)
+curriculum = Curriculum(PLR_PERP, Parts(maze.domain(), maze_student()))
+init_key, key = jax.random.split(jax.random.key(0))
+state = curriculum.init(init_key)
 for i in range(1000):
     state, metrics = curriculum.iterate(state, jax.random.fold_in(key, i))
 """
@@ -16,17 +16,18 @@ import jax.numpy as jnp
 
 from tutelage.curriculum import scores
 from tutelage.curriculum.methods import Method
-from tutelage.curriculum.step import Parts, State, begin, decide, step
+from tutelage.curriculum.parts import Parts
+from tutelage.curriculum.step import State, decide, init, step
 from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
 from tutelage.types import InputError, Key
 
-_FINITE = {"student": "finite", "antagonist": "antagonist/finite", "generator": "generator/finite"}
+_FINITE = {"student": "finite", "antagonist": "antagonist/finite", "teacher": "teacher/finite"}
 """Who may fail to learn, and the metric that says so."""
 
 
 class NotFiniteError(ArithmeticError):
-    """A loss or a gradient was infinite or not a number, and the update was left out.
+    """A reward, value, loss or gradient was infinite or NaN, and the update was left out.
 
     `state` is what the iteration ended with all the same: whoever failed to learn is there as before.
     """
@@ -41,16 +42,15 @@ class Curriculum:
 
     def __init__(self, method: Method, parts: Parts, devices: int | None = None) -> None:
         """Prepare to run on as many devices as share the levels evenly, at most `devices`."""
-        if parts.batch < 1 or parts.length < 1:
-            raise InputError(f"batch and length are at least 1; got {parts.batch} and {parts.length}.")
+        method.generator.check(parts)
         score = method.curator.score if method.curator else None
         if score is scores.true_regret and parts.domain.optimal_return is None:
             raise InputError("True regret needs a domain with an oracle (Domain.optimal_return); choose another score.")
         if score is scores.learnability and parts.domain.solved_above is None:
             raise InputError("Learnability needs a domain that says what is solved (Domain.solved_above).")
         self.method, self.parts = method, parts
-        self.mesh = mesh.make_mesh(parts.batch, devices)
-        self.begin_program = jax.jit(partial(begin, method, parts))
+        self.mesh = mesh.make_mesh(parts.num_envs, devices)
+        self.init_program = jax.jit(partial(init, method, parts))
         self._decide = jax.jit(partial(decide, method))
         self.explore, self.exploit = (
             jax.jit(
@@ -60,9 +60,9 @@ class Curriculum:
             for replay in (False, True)
         )
 
-    def begin(self, key: Key) -> State:
+    def init(self, key: Key) -> State:
         """The state before the first iteration, the same on every device."""
-        return self.place(self.begin_program(key))
+        return self.place(self.init_program(key))
 
     def place(self, state: State) -> State:
         """A state from elsewhere, the same on every device."""
@@ -86,8 +86,8 @@ class Curriculum:
         for who, name in _FINITE.items():
             if name in metrics and not metrics[name]:
                 raise NotFiniteError(
-                    f"The {who}'s loss or gradient is not finite, so it was not applied. A lower learning rate, a "
-                    "lower max_gradient_norm or rewards of a smaller scale usually help.",
+                    f"A reward, value, loss or gradient of the {who} is not finite, so nothing was learned from it. A "
+                    "lower learning rate, a lower max_grad_norm or rewards of a smaller scale usually help.",
                     state,
                 )
         return state, metrics

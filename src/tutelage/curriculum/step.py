@@ -1,7 +1,7 @@
 """One iteration of a dual curriculum: Algorithms 1 (PLR⊥) and 3 (REPAIRED), and with them the whole family.
 
     explore:  levels ← generator; students play them; generator learns from their utility;
-              students learn only if `train_on_new`; curator scores the levels and takes them in
+              students learn only if `train_on_new`; curator scores the levels and inserts them
     exploit:  levels ← each student's own buffer; students play and learn; curator rescores;
               if `edits`: the levels' edited children are played and offered to the curator
 
@@ -16,7 +16,6 @@ runs once on every device of a mesh; each has B / devices levels of its own, all
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,47 +24,36 @@ import jax.numpy as jnp
 from jax import lax
 
 from tutelage.curriculum import curator as curation
-from tutelage.curriculum import measures, utilities
+from tutelage.curriculum import utilities
 from tutelage.curriculum.curator import Buffer, Entries
-from tutelage.curriculum.generators import Generator, fixed, teacher, uniform
 from tutelage.curriculum.methods import Method
+from tutelage.curriculum.metrics import (
+    buffer_metrics,
+    distinct_share,
+    level_metrics,
+    per_student,
+    prefixed,
+    solved_threshold,
+)
+from tutelage.curriculum.parts import Parts
 from tutelage.curriculum.scores import Evidence
 from tutelage.learning import mesh, returns
 from tutelage.learning import ppo as learning
-from tutelage.learning.network import Network
-from tutelage.learning.ppo import PPO, Estimate, Learner, Metrics
+from tutelage.learning.ppo import Estimate, Learner, Metrics
 from tutelage.learning.returns import Episodes
 from tutelage.learning.rollout import Rollout, play
-from tutelage.types import Domain, InputError, Key, Level
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a method is put together from."""
-
-    domain: Domain
-    student: Network
-    ppo: PPO = PPO()
-    teacher: Network | None = None
-    """Needed by methods whose generator is a teacher."""
-    teacher_ppo: PPO = PPO()
-    levels: Level | None = None
-    """The set, leaves [M, ...], that a method with a fixed generator draws from."""
-    batch: int = 32
-    """B: levels played side by side."""
-    length: int = 256
-    """T: steps of a rollout."""
+from tutelage.types import Key, Level
 
 
 class State(NamedTuple):
-    """All that an iteration hands to the next: with the iteration's number, a checkpoint."""
+    """What one iteration passes to the next. With the iteration's number, this is a checkpoint."""
 
     students: Learner  # leaves [S, ...]
     generator: Any
     buffers: Any  # a Buffer with leaves [S, ...]; the empty tuple without a curator
 
 
-class _Visit(NamedTuple):
+class _Experience(NamedTuple):
     """Students on levels; leaves [S, ...], and after that [T, B, ...] or [B, ...] with B this device's own levels."""
 
     rollout: Rollout
@@ -74,7 +62,7 @@ class _Visit(NamedTuple):
     unit: jax.Array  # f32[S]: rewards are learned in units of this
 
 
-def begin(method: Method, parts: Parts, key: Key) -> State:
+def init(method: Method, parts: Parts, key: Key) -> State:
     """The state before the first iteration."""
     student_key, generator_key = jax.random.split(key)
     domain = parts.domain
@@ -84,24 +72,11 @@ def begin(method: Method, parts: Parts, key: Key) -> State:
     keys = _student_keys(method, student_key)
     buffer = () if method.curator is None else curation.empty(method.curator, level)
     return State(
-        # one after the other: batched, the orthogonal initialisers' decompositions can starve a CPU of its threads
-        students=_each(lambda key: learning.begin(parts.ppo, parts.student, key, example))(keys),
-        generator=generator_of(method, parts).init(generator_key),
+        # one after the other: batched, the orthogonal initializers' decompositions can starve a CPU of its threads
+        students=_each(lambda key: learning.init(parts.ppo, parts.student, key, example))(keys),
+        generator=method.generator.init(parts, generator_key),
         buffers=jax.tree.map(lambda x: jnp.stack([x] * method.students), buffer),
     )
-
-
-def generator_of(method: Method, parts: Parts) -> Generator:
-    """The generator that a method asks for."""
-    if method.generator == "uniform":
-        return uniform(parts.domain.design, method.queue)
-    if method.generator == "fixed":
-        if parts.levels is None:
-            raise InputError("This method draws from a fixed set of levels: give Parts that set.")
-        return fixed(parts.levels, method.queue)
-    if parts.teacher is None:
-        raise InputError("This method's generator is a teacher: give Parts a network for it.")
-    return teacher(parts.domain.design, parts.teacher, parts.teacher_ppo)
 
 
 def decide(method: Method, state: State, key: Key) -> jax.Array:
@@ -147,50 +122,50 @@ def _keys(key: Key) -> _Keys:
 
 
 def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
-    generator = generator_of(method, parts)
-    queues, trace = generator.propose(state.generator, mesh.own(jax.random.split(keys.levels, parts.batch)))
+    level_keys = mesh.own(jax.random.split(keys.levels, parts.num_envs))
+    queues, trace = method.generator.propose(parts, state.generator, level_keys)
     queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (method.students, *x.shape)), queues)  # one for all
     levels = jax.tree.map(lambda x: x[:, :, 0], queues)
-    students, visit = _visit(method, parts, state.students, queues, keys.play, learns=method.train_on_new)
-    metrics = _measure(parts, queues, visit, "new")
+    students, experience = _collect(method, parts, state.students, queues, keys.play, learns=method.train_on_new)
+    metrics = _measure(parts, queues, experience, "new")
 
-    generator_state, buffers = state.generator, state.buffers
-    if method.utility is not None:
-        utility = jax.vmap(method.utility, 1)(visit.episodes)
-        generator_state, learned = generator.learn(generator_state, trace, utility, keys.generator)
-        metrics |= {"generator/utility": mesh.mean(utility.mean())} | measures.named("generator", learned)
+    buffers = state.buffers
+    generator, learned = method.generator.learn(parts, state.generator, trace, experience.episodes, keys.generator)
+    metrics |= prefixed("teacher", learned)
     if method.curator is not None:
-        regret = jax.vmap(utilities.regret, 1)(visit.episodes) if method.students == 2 else None
-        buffers = _take_in(method, parts, buffers, visit, levels, regret=regret)
+        regret = jax.vmap(utilities.regret, 1)(experience.episodes) if method.students == 2 else None
+        buffers = _insert(method, parts, buffers, experience, levels, regret=regret)
     if method.train_on_new:
-        students, learned = _train(method, parts, students, visit, keys.students)
+        students, learned = _train(method, parts, students, experience, keys.students)
         metrics |= learned
-    return State(students, generator_state, buffers), metrics | _buffered(method, buffers)
+    else:
+        metrics |= per_student({"finite": _finite(experience)})
+    return State(students, generator, buffers), metrics | _buffered(method, buffers)
 
 
 def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
     assert method.curator is not None
-    choose = partial(curation.sample, method.curator, count=parts.batch)
+    choose = partial(curation.sample, method.curator, count=parts.num_envs)
     slots = jax.vmap(choose)(state.buffers, _student_keys(method, keys.levels))  # [S, B]
     replayed = jax.vmap(lambda buffer, slots: jax.tree.map(lambda x: x[slots], buffer.entries))(state.buffers, slots)
     levels = jax.vmap(mesh.own)(replayed.level)
     queues = _queues(levels)
-    students, visit = _visit(method, parts, state.students, queues, keys.play, learns=True)
-    metrics = _measure(parts, queues, visit, "replayed")
+    students, experience = _collect(method, parts, state.students, queues, keys.play, learns=True)
+    metrics = _measure(parts, queues, experience, "replayed")
 
-    returns_whole = jax.vmap(mesh.whole)(visit.episodes.best_return)
+    returns_whole = jax.vmap(mesh.whole)(experience.episodes.best_return)
     buffers, best = jax.vmap(curation.remember_best)(state.buffers, slots, returns_whole)
-    scores = _scores(method, parts, visit, levels, jax.vmap(mesh.own)(best))
+    scores = _scores(method, parts, experience, levels, jax.vmap(mesh.own)(best))
     buffers = jax.vmap(curation.rescore)(buffers, slots, jax.vmap(mesh.whole)(scores))
-    metrics |= {"replayed/score": mesh.mean(scores[0].mean())}
+    metrics |= {"replayed/score": mesh.mean(scores[0].mean()), "replayed/distinct": distinct_share(slots[0])}
 
-    students, learned = _train(method, parts, students, visit, keys.students)
+    students, learned = _train(method, parts, students, experience, keys.students)
     if method.edits:
         children = _edited(method, parts, levels, keys.edits)
         queues = _queues(children)
-        _, visit = _visit(method, parts, students, queues, keys.children, learns=False)
-        metrics |= _measure(parts, queues, visit, "edited")
-        buffers = _take_in(method, parts, buffers, visit, children, parents=replayed)
+        _, experience = _collect(method, parts, students, queues, keys.children, learns=False)
+        metrics |= _measure(parts, queues, experience, "edited")
+        buffers = _insert(method, parts, buffers, experience, children, parents=replayed)
     return State(students, state.generator, buffers), metrics | learned | _buffered(method, buffers)
 
 
@@ -199,34 +174,50 @@ def _queues(levels: Level) -> Level:
     return jax.tree.map(lambda x: x[:, :, None], levels)
 
 
-def _visit(
+def _collect(
     method: Method, parts: Parts, students: Learner, queues: Level, key: Key, *, learns: bool
-) -> tuple[Learner, _Visit]:
+) -> tuple[Learner, _Experience]:
     """Let every student play its queues [S, B, N, ...]; those who will learn from it take note of the rewards."""
     env, ppo = parts.domain.env, parts.ppo
-    solved_above = measures.threshold(parts.domain)
+    solved_above = solved_threshold(parts.domain)
 
-    def one(learner: Learner, queues: Level, key: Key) -> tuple[Learner, _Visit]:
-        keys = mesh.own(jax.random.split(key, parts.batch))
+    def one(learner: Learner, queues: Level, key: Key) -> tuple[Learner, _Experience]:
+        keys = mesh.own(jax.random.split(key, parts.num_envs))
         weights = parts.student.pack(learner.params)
-        rollout, _ = play(env, parts.student, weights, keys, queues, parts.length, limits=not ppo.limits_end)
+        rollout, _ = play(
+            env,
+            parts.student,
+            weights,
+            keys,
+            queues,
+            parts.num_steps,
+            bootstrap_on_truncation=ppo.bootstrap_on_truncation,
+        )
         if learns:
-            learner = learning.notice(ppo, learner, rollout)
+            learner = learning.update_return_stats(ppo, learner, rollout)
         estimate = learning.estimate(ppo, learner, rollout)
         episodes = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
-        unit = learner.spread.deviation if ppo.scale_returns else jnp.ones(())
-        visit = _Visit(rollout, estimate, episodes, unit)
+        unit = learner.return_stats.deviation if ppo.normalize_returns else jnp.ones(())
+        experience = _Experience(rollout, estimate, episodes, unit)
         # who else reads this must not sway, through fusions, how the students' update is rounded: methods that should
         # be equal to the last bit read different parts of it; leaf by leaf, so that what nobody reads is never made
-        return learner, jax.tree.map(lax.optimization_barrier, visit)
+        return learner, jax.tree.map(lax.optimization_barrier, experience)
 
     return _each(one)(students, queues, _student_keys(method, key))
 
 
-def _train(method: Method, parts: Parts, students: Learner, visit: _Visit, key: Key) -> tuple[Learner, Metrics]:
+def _train(
+    method: Method, parts: Parts, students: Learner, experience: _Experience, key: Key
+) -> tuple[Learner, Metrics]:
     update = partial(learning.update, parts.ppo, parts.student)
-    students, metrics = _each(update)(students, visit.rollout, visit.estimate, _student_keys(method, key))
-    return students, measures.per_student(metrics)
+    students, metrics = _each(update)(students, experience.rollout, experience.estimate, _student_keys(method, key))
+    return students, per_student(metrics)
+
+
+def _finite(experience: _Experience) -> jax.Array:
+    """f32[S]: 1 if all advantages are finite, and with them all rewards and values; else 0."""
+    share = jnp.isfinite(experience.estimate.advantage).mean(axis=(1, 2), dtype=jnp.float32)
+    return jnp.floor(mesh.mean(share))
 
 
 def _edited(method: Method, parts: Parts, levels: Level, key: Key) -> Level:
@@ -238,27 +229,32 @@ def _edited(method: Method, parts: Parts, levels: Level, key: Key) -> Level:
 
         return lax.scan(once, level, jax.random.split(key, method.edits))[0]
 
-    keys = jax.vmap(lambda key: mesh.own(jax.random.split(key, parts.batch)))(_student_keys(method, key))
+    keys = jax.vmap(lambda key: mesh.own(jax.random.split(key, parts.num_envs)))(_student_keys(method, key))
     return jax.vmap(jax.vmap(edit))(levels, keys)
 
 
 def _scores(
-    method: Method, parts: Parts, visit: _Visit, levels: Level, best: jax.Array, regret: jax.Array | None = None
+    method: Method,
+    parts: Parts,
+    experience: _Experience,
+    levels: Level,
+    best: jax.Array,
+    regret: jax.Array | None = None,
 ) -> jax.Array:
-    """f32[S, B]: what each student's curator thinks of the levels [S, B, ...] that the student just played."""
+    """f32[S, B]: each curator's scores of the levels [S, B, ...] that its student just played."""
     assert method.curator is not None
     score, oracle = method.curator.score, parts.domain.optimal_return
     unknown = jnp.full(best.shape, jnp.nan)
 
     def in_rewards(x: jax.Array) -> jax.Array:
         """[S, T, B] as [S, B, T], in units of reward."""
-        return jnp.swapaxes(x * visit.unit[:, None, None], 1, 2)
+        return jnp.swapaxes(x * experience.unit[:, None, None], 1, 2)
 
     evidence = Evidence(
-        first=jnp.swapaxes(visit.rollout.first, 1, 2),
-        value=in_rewards(visit.rollout.value),
-        advantage=in_rewards(visit.estimate.advantage),
-        episodes=visit.episodes,
+        first=jnp.swapaxes(experience.rollout.first, 1, 2),
+        value=in_rewards(experience.rollout.value),
+        advantage=in_rewards(experience.estimate.advantage),
+        episodes=experience.episodes,
         best_return=best,
         regret=unknown if regret is None else jnp.broadcast_to(regret, best.shape),
         optimal_return=unknown if oracle is None else jax.vmap(jax.vmap(partial(oracle, parts.domain.env)))(levels),
@@ -266,11 +262,11 @@ def _scores(
     return jax.vmap(jax.vmap(score))(evidence)
 
 
-def _take_in(
+def _insert(
     method: Method,
     parts: Parts,
     buffers: Buffer,
-    visit: _Visit,
+    experience: _Experience,
     levels: Level,
     *,
     regret: jax.Array | None = None,
@@ -280,16 +276,16 @@ def _take_in(
     assert method.curator is not None
     slots = jax.vmap(jax.vmap(curation.find, (None, 0)))(buffers, levels)
     known = jax.vmap(jax.vmap(curation.best_known, (None, 0)))(buffers, slots)
-    best = jnp.maximum(known, visit.episodes.best_return)
-    scores = _scores(method, parts, visit, levels, best, regret)
+    best = jnp.maximum(known, experience.episodes.best_return)
+    scores = _scores(method, parts, experience, levels, best, regret)
     lineage = () if parents is None else (parents.generation + 1, parents.name)
     arriving = jax.vmap(jax.vmap(curation.entry))(*jax.vmap(mesh.whole)((levels, scores, best)), *lineage)
     return jax.vmap(partial(curation.insert, method.curator))(buffers, arriving)
 
 
-def _measure(parts: Parts, queues: Level, visit: _Visit, kind: str) -> Metrics:
-    """What levels of a kind, queues [S, B, N, ...], are like, and how each student fared on them."""
-    return measures.named(kind, measures.of_levels(parts.domain, queues, visit.rollout, visit.episodes))
+def _measure(parts: Parts, queues: Level, experience: _Experience, kind: str) -> Metrics:
+    """What levels of a kind, queues [S, B, N, ...], are like, and how each student did on them."""
+    return prefixed(kind, level_metrics(parts.domain, queues, experience.rollout, experience.episodes))
 
 
 def _buffered(method: Method, buffers: Any) -> Metrics:
@@ -297,7 +293,7 @@ def _buffered(method: Method, buffers: Any) -> Metrics:
     if method.curator is None:
         return {}
     protagonists = jax.tree.map(lambda x: x[0], buffers)
-    return measures.named("buffer", measures.of_buffer(protagonists, edits=method.edits > 0))
+    return prefixed("buffer", buffer_metrics(protagonists, edits=method.edits > 0))
 
 
 def _student_keys(method: Method, key: Key) -> Key:

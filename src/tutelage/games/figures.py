@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tutelage.files import write_atomically
 from tutelage.games.dual import WorstCase
 from tutelage.games.matrix import Matrix
 
@@ -63,15 +64,10 @@ def draw_dynamics(curves: Mapping[str, Matrix], optimum: float, title: str) -> F
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a PNG atomically: a reader of `path` finds either the old file or all of the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            figure.savefig(file, format="png", dpi=160)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write a PNG."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=160)
+    write_atomically(path, content.getvalue())
 
 
 def _figure(title: str) -> tuple[Figure, Axes]:

@@ -1,1 +1,1 @@
-"""How a policy improves. Nothing in here knows what a level means or how it was chosen."""
+"""How a policy improves: rollouts, returns and PPO."""

@@ -45,7 +45,7 @@ class _Round(NamedTuple):
     outcome: Outcome  # of all
 
 
-def play_out(
+def run_episodes(
     env: Env,
     network: Network,
     weights: Packed,

@@ -29,42 +29,45 @@ Metrics = dict[str, jax.Array]
 class PPO:
     """How a policy learns. The defaults are the paper's for mazes (appendix, table of hyper-parameters)."""
 
-    discount: float = 0.995
+    gamma: float = 0.995
     """γ (paper: 0.995; in CarRacing 0.99)."""
-    smoothing: float = 0.95
+    gae_lambda: float = 0.95
     """λ of generalised advantage estimation (paper: 0.95; in CarRacing 0.9)."""
     epochs: int = 5
     """Passes over each rollout (paper: 5; in CarRacing 8)."""
-    minibatches: int = 1
+    num_minibatches: int = 1
     """Parts of a rollout in a pass: whole sequences if there is a memory, else steps (paper: 1; in CarRacing 4)."""
-    clip: float = 0.2
+    clip_eps: float = 0.2
     """The probability ratio is clipped to 1 ± this (paper: 0.2)."""
     value_loss: Literal["clipped", "squared", "huber"] = "clipped"
     """How far a value is from its target (paper: clipped; in CarRacing huber)."""
-    value_weight: float = 0.5
+    value_coef: float = 0.5
     """Of that loss beside the policy's (paper: 0.5)."""
-    entropy_weight: float = 0.0
+    entropy_coef: float = 0.0
     """What a policy gains by being undecided (paper: 0; REPAIRED's generator in CarRacing 0.01)."""
     learning_rate: float = 1e-4
     """Of Adam (paper: 1e-4; in CarRacing 3e-4)."""
-    anneal_over: int = 0
+    anneal_updates: int = 0
     """Let the learning rate fall linearly to zero over this many gradient updates; 0 keeps it constant."""
-    adam_epsilon: float = 1e-5
+    adam_eps: float = 1e-5
     """Added to Adam's denominator (paper: 1e-5)."""
-    max_gradient_norm: float = 0.5
+    max_grad_norm: float = 0.5
     """Longer gradients are shortened to this (paper: 0.5)."""
-    scale_returns: bool = False
+    normalize_returns: bool = False
     """Divide rewards by the running deviation of discounted returns, and clip to ±10 (paper: in CarRacing only)."""
-    limits_end: bool = True
-    """A limit of time ends a task like any other end: what might have followed is worth nothing."""
-    rollout_ends: bool = False
-    """The rollout's end, too, counts as an end (the released code's way)."""
+    bootstrap_on_truncation: bool = False
+    """Bootstrap from the value of the last observation when a time limit truncates an episode (paper: not said;
+    released code: no)."""
+    bootstrap_at_rollout_end: bool = True
+    """Bootstrap from the value of the observation after a rollout's last step (released code: no)."""
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.minibatches < 1:
-            raise InputError(f"PPO needs at least one epoch and one minibatch, not {self.epochs}, {self.minibatches}.")
-        if not (0 <= self.discount <= 1 and 0 <= self.smoothing <= 1):
-            raise InputError(f"discount and smoothing lie in [0, 1]; got {self.discount} and {self.smoothing}.")
+        if self.epochs < 1 or self.num_minibatches < 1:
+            raise InputError(
+                f"PPO needs at least one epoch and one minibatch, not {self.epochs}, {self.num_minibatches}."
+            )
+        if not (0 <= self.gamma <= 1 and 0 <= self.gae_lambda <= 1):
+            raise InputError(f"gamma and gae_lambda lie in [0, 1]; got {self.gamma} and {self.gae_lambda}.")
         if self.value_loss not in ("clipped", "squared", "huber"):
             raise InputError(f"value_loss is 'clipped', 'squared' or 'huber', not {self.value_loss!r}.")
 
@@ -74,7 +77,7 @@ class Learner(NamedTuple):
 
     params: Params
     adam: Any  # moments of the gradient, of all parameters in one long row
-    spread: returns.Spread
+    return_stats: returns.RunningMoments  # of discounted returns
     updates: jax.Array  # i32[]: gradient updates so far
 
 
@@ -85,39 +88,39 @@ class Estimate(NamedTuple):
     target: jax.Array
 
 
-def begin(ppo: PPO, network: Network, key: Key, obs: Obs) -> Learner:
+def init(ppo: PPO, network: Network, key: Key, obs: Obs) -> Learner:
     """A learner that has learned nothing yet, given an example observation with leaves [T, B, ...]."""
     params = network.init(key, obs)
-    return Learner(params, _adam(ppo).init(ravel_pytree(params)[0]), returns.no_spread(), jnp.int32(0))
+    return Learner(params, _adam(ppo).init(ravel_pytree(params)[0]), returns.no_moments(), jnp.int32(0))
 
 
-def notice(ppo: PPO, learner: Learner, rollout: Rollout) -> Learner:
+def update_return_stats(ppo: PPO, learner: Learner, rollout: Rollout) -> Learner:
     """Take a rollout's rewards into the running statistics, if there are any and all rewards are finite."""
-    if not ppo.scale_returns:
+    if not ppo.normalize_returns:
         return learner
     per_worker = jax.vmap(returns.discounted_sums, (1, 1, None), 1)
-    sums = per_worker(rollout.reward, rollout.done, ppo.discount)
-    spread = returns.widen(learner.spread, sums)
+    sums = per_worker(rollout.reward, rollout.done, ppo.gamma)
+    stats = returns.update_moments(learner.return_stats, sums)
     # a single NaN in the running moments would spoil every later rollout, too
-    finite = jnp.isfinite(spread.squares)
-    return learner._replace(spread=jax.tree.map(partial(jnp.where, finite), spread, learner.spread))
+    finite = jnp.isfinite(stats.squares)
+    return learner._replace(return_stats=jax.tree.map(partial(jnp.where, finite), stats, learner.return_stats))
 
 
 def estimate(ppo: PPO, learner: Learner, rollout: Rollout) -> Estimate:
     """Advantages and value targets, in the units that the value function is learned in."""
     reward = rollout.reward
-    if ppo.scale_returns:
-        reward = jnp.clip(reward / learner.spread.deviation, -10.0, 10.0)
+    if ppo.normalize_returns:
+        reward = jnp.clip(reward / learner.return_stats.deviation, -10.0, 10.0)
     per_worker = jax.vmap(returns.gae, (1, 1, 1, 1, 1, 0, None, None), 1)
     advantage = per_worker(
         reward,
         rollout.value,
         rollout.terminated,
         rollout.truncated,
-        jnp.zeros_like(rollout.limit_value) if ppo.limits_end else rollout.limit_value,
-        jnp.zeros_like(rollout.last_value) if ppo.rollout_ends else rollout.last_value,
-        ppo.discount,
-        ppo.smoothing,
+        rollout.truncation_value if ppo.bootstrap_on_truncation else jnp.zeros_like(rollout.truncation_value),
+        rollout.last_value if ppo.bootstrap_at_rollout_end else jnp.zeros_like(rollout.last_value),
+        ppo.gamma,
+        ppo.gae_lambda,
     )
     return Estimate(advantage, advantage + rollout.value)
 
@@ -151,26 +154,26 @@ def update(
         grads, metrics = jax.grad(lambda row: _loss(ppo, network, unravel(row), sample), has_aux=True)(row)
         grads, metrics = mesh.mean((grads, metrics))
         norm = jnp.sqrt(jnp.sum(jnp.square(grads)))
-        scale = jnp.minimum(1.0, ppo.max_gradient_norm / (norm + 1e-6))
+        scale = jnp.minimum(1.0, ppo.max_grad_norm / (norm + 1e-6))
         change, moments = adam.update(scale * grads, moments)
         finite = jnp.isfinite(norm) & jnp.isfinite(metrics["loss"])
-        return (row + change, moments), metrics | {"gradient_norm": norm, "finite": finite.astype(jnp.float32)}
+        return (row + change, moments), metrics | {"grad_norm": norm, "finite": finite.astype(jnp.float32)}
 
     before = (start, learner.adam)
     units, take = _units(network, sample)
-    if ppo.minibatches == 1:
+    if ppo.num_minibatches == 1:
         everything = take(None)
         after, metrics = lax.scan(lambda carry, _: gradient_step(carry, everything), before, length=ppo.epochs)
     else:
-        parts = jax.vmap(lambda key: shuffled(key, units, ppo.minibatches))(jax.random.split(key, ppo.epochs))
+        parts = jax.vmap(lambda key: shuffled(key, units, ppo.num_minibatches))(jax.random.split(key, ppo.epochs))
         parts = parts.reshape(-1, parts.shape[-1])
         after, metrics = lax.scan(lambda carry, part: gradient_step(carry, take(part)), before, parts)
 
     finite = metrics["finite"].min()
     row, moments = jax.tree.map(partial(jnp.where, finite > 0), after, before)
-    updates = learner.updates + jnp.where(finite > 0, ppo.epochs * ppo.minibatches, 0)
+    updates = learner.updates + jnp.where(finite > 0, ppo.epochs * ppo.num_minibatches, 0)
     metrics = {name: x.mean() for name, x in metrics.items()} | {"finite": finite}
-    return Learner(unravel(row), moments, learner.spread, updates), metrics
+    return Learner(unravel(row), moments, learner.return_stats, updates), metrics
 
 
 def shuffled(key: Key, units: int, parts: int) -> jax.Array:
@@ -213,17 +216,17 @@ def _loss(ppo: PPO, network: Network, params: Params, sample: _Sample) -> tuple[
     _, head = network.apply(network.pack(params), carry, sample.obs, sample.first)
     log_ratio = head.policy.log_prob(sample.action) - sample.log_prob
     ratio = jnp.exp(log_ratio)
-    clipped = jnp.clip(ratio, 1 - ppo.clip, 1 + ppo.clip)
+    clipped = jnp.clip(ratio, 1 - ppo.clip_eps, 1 + ppo.clip_eps)
     policy_loss = -jnp.minimum(ratio * sample.advantage, clipped * sample.advantage).mean()
     value_loss = _value_loss(ppo, head.value, sample).mean()
     entropy = head.policy.entropy().mean()
-    loss = policy_loss + ppo.value_weight * value_loss - ppo.entropy_weight * entropy
+    loss = policy_loss + ppo.value_coef * value_loss - ppo.entropy_coef * entropy
     return loss, {
         "loss": loss,
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "entropy": entropy,
-        "clipped": (jnp.abs(ratio - 1) > ppo.clip).mean(),
+        "clipped": (jnp.abs(ratio - 1) > ppo.clip_eps).mean(),
         "kl": (ratio - 1 - log_ratio).mean(),
     }
 
@@ -236,12 +239,12 @@ def _value_loss(ppo: PPO, value: jax.Array, sample: _Sample) -> jax.Array:
         case "huber":
             return optax.huber_loss(value, sample.target)
         case "clipped":
-            near = sample.value + jnp.clip(value - sample.value, -ppo.clip, ppo.clip)
+            near = sample.value + jnp.clip(value - sample.value, -ppo.clip_eps, ppo.clip_eps)
             return 0.5 * jnp.maximum(jnp.square(value - sample.target), jnp.square(near - sample.target))
 
 
 def _adam(ppo: PPO) -> optax.GradientTransformation:
     rate = ppo.learning_rate
-    if ppo.anneal_over:
-        rate = optax.linear_schedule(ppo.learning_rate, 0.0, ppo.anneal_over)
-    return optax.adam(rate, eps=ppo.adam_epsilon)
+    if ppo.anneal_updates:
+        rate = optax.linear_schedule(ppo.learning_rate, 0.0, ppo.anneal_updates)
+    return optax.adam(rate, eps=ppo.adam_eps)

@@ -19,35 +19,35 @@ def gae(
     value: jax.Array,
     terminated: jax.Array,
     truncated: jax.Array,
-    limit_value: jax.Array,
+    truncation_value: jax.Array,
     last_value: jax.Array,
-    discount: float,
-    smoothing: float,
+    gamma: float,
+    gae_lambda: float,
 ) -> jax.Array:
     """Generalised advantage estimation over a trajectory that may hold many episodes.
 
         δ_t = r_t + γ·V'_t − V(s_t),   A_t = δ_t + γλ·A_{t+1}  (A_{t+1} = 0 across an episode's end)
 
-    V'_t, the worth of what follows, is 0 after termination, `limit_value` where a limit of time cut the episode
+    V'_t, the worth of what follows, is 0 after termination, `truncation_value` where a limit of time cut the episode
     short (0 if such a limit counts as an end), `last_value` after the last step, else V(s_{t+1}).
 
     Args:
-        reward, value, terminated, truncated, limit_value: [T].
+        reward, value, terminated, truncated, truncation_value: [T].
         last_value: f32[], 0 if the rollout's end counts as an end.
-        discount: γ.
-        smoothing: λ.
+        gamma: γ.
+        gae_lambda: λ.
 
     Returns:
         f32[T]; the value targets are these plus `value`.
     """
     following = jnp.append(value[1:], last_value)
-    following = jnp.where(truncated, limit_value, following) * ~terminated
-    delta = reward + discount * following - value
+    following = jnp.where(truncated, truncation_value, following) * ~terminated
+    delta = reward + gamma * following - value
     going_on = 1.0 - (terminated | truncated)
 
     def over_step(later: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         delta, going_on = xs
-        advantage = delta + discount * smoothing * going_on * later
+        advantage = delta + gamma * gae_lambda * going_on * later
         return advantage, advantage
 
     return lax.scan(over_step, jnp.zeros_like(last_value), (delta, going_on), reverse=True)[1]
@@ -104,7 +104,7 @@ def episodes(reward: jax.Array, done: jax.Array, solved_above: float = 0.0) -> E
     )
 
 
-class Spread(NamedTuple):
+class RunningMoments(NamedTuple):
     """Running moments of discounted returns; part of a learner's state."""
 
     seen: jax.Array  # f32[]: how many
@@ -117,30 +117,30 @@ class Spread(NamedTuple):
         return jnp.where(self.seen > 0, jnp.sqrt(self.squares / jnp.maximum(self.seen, 1.0) + 1e-8), 1.0)
 
 
-def no_spread() -> Spread:
+def no_moments() -> RunningMoments:
     """Before anything has been seen."""
-    return Spread(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
+    return RunningMoments(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
 
 
-def discounted_sums(reward: jax.Array, done: jax.Array, discount: float) -> jax.Array:
-    """f32[T]: G_t = r_t + γ·G_{t−1}, begun anew with each episode: what `Spread` measures."""
+def discounted_sums(reward: jax.Array, done: jax.Array, gamma: float) -> jax.Array:
+    """f32[T]: G_t = r_t + γ·G_{t−1}, begun anew with each episode: what `RunningMoments` measures."""
 
     def over_step(running: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reward, done = xs
-        total = reward + discount * running
+        total = reward + gamma * running
         return jnp.where(done, 0.0, total), total
 
     return lax.scan(over_step, jnp.zeros(()), (reward, done))[1]
 
 
-def widen(spread: Spread, values: jax.Array) -> Spread:
+def update_moments(spread: RunningMoments, values: jax.Array) -> RunningMoments:
     """Take every device's `values` of any shape into account (Chan's rule for joining moments)."""
     count = jnp.asarray(values.size * mesh.count(), jnp.float32)
     mean = mesh.mean(values.mean())
     squares = mesh.mean(jnp.square(values - mean).sum()) * mesh.count()
     total = spread.seen + count
     gap = mean - spread.mean
-    return Spread(
+    return RunningMoments(
         seen=total,
         mean=spread.mean + gap * count / total,
         squares=spread.squares + squares + gap**2 * spread.seen * count / total,

@@ -30,7 +30,7 @@ class Rollout(NamedTuple):
     reward: jax.Array  # f32
     terminated: jax.Array  # bool
     truncated: jax.Array  # bool
-    limit_value: jax.Array  # f32: V of the observation in which a limit of time ended an episode, 0 elsewhere
+    truncation_value: jax.Array  # f32: V of the observation in which a time limit truncated an episode, 0 elsewhere
     last_value: jax.Array  # f32[B]: V of the observation after the last step
 
     @property
@@ -55,19 +55,20 @@ def play(
     weights: Packed,
     keys: Key,
     queues: Level,
-    length: int,
+    num_steps: int,
     *,
-    limits: bool = False,
+    bootstrap_on_truncation: bool = False,
 ) -> tuple[Rollout, State]:
-    """Let a policy play `length` steps on each worker's queue of levels.
+    """Let a policy play `num_steps` steps on each worker's queue of levels.
 
     Args:
         env: the environment.
         network: the policy, with its packed `weights`.
         keys: a key for each worker, [B].
         queues: each worker's levels, leaves [B, N, ...].
-        length: T.
-        limits: also evaluate the observation in which a limit of time ends an episode (`Rollout.limit_value`).
+        num_steps: T.
+        bootstrap_on_truncation: also evaluate the observation at which a time limit truncates an episode
+            (`Rollout.truncation_value`).
 
     Returns:
         The rollout, and the state after each worker's last step (before any reset).
@@ -104,11 +105,11 @@ def play(
         action = jax.vmap(type(head.policy).sample)(head.policy, act_keys)
         state, step = jax.vmap(env.step)(env_keys, scene, state, action)
         done = step.terminated | step.truncated
-        if limits:
+        if bootstrap_on_truncation:
             cut = step.truncated & ~step.terminated
-            limit_value = lax.cond(cut.any(), lambda: cut * value_of(memory, step.obs), lambda: jnp.zeros(batch))
+            truncation_value = lax.cond(cut.any(), lambda: cut * value_of(memory, step.obs), lambda: jnp.zeros(batch))
         else:
-            limit_value = jnp.zeros(batch)
+            truncation_value = jnp.zeros(batch)
         record = Rollout(
             obs=obs,
             first=loop.first,
@@ -118,7 +119,7 @@ def play(
             reward=step.reward,
             terminated=step.terminated,
             truncated=step.truncated,
-            limit_value=limit_value,
+            truncation_value=truncation_value,
             last_value=jnp.zeros(()),  # known when the scan has ended
         )
         return _Loop(memory, state, step.obs, done, loop.episode + done), record
@@ -130,7 +131,7 @@ def play(
         jax.eval_shape(lambda: jax.vmap(env.reset)(keys, scene_of(jnp.zeros(batch, jnp.int32)))),
     )
     start = _Loop(network.carry(batch), state, obs, jnp.ones(batch, bool), jnp.zeros(batch, jnp.int32))
-    step_keys = jax.vmap(lambda key: jax.random.split(key, (length, 3)), out_axes=1)(keys)  # [T, B, 3]
+    step_keys = jax.vmap(lambda key: jax.random.split(key, (num_steps, 3)), out_axes=1)(keys)  # [T, B, 3]
     end, rollout = lax.scan(over_step, start, tuple(jnp.moveaxis(step_keys, 2, 0)))
     return rollout._replace(last_value=value_of(end.memory, end.obs)), end.state
 

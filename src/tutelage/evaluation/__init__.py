@@ -1,0 +1,1 @@
+"""Zero-shot tests: episodes to their end, baselines and videos."""

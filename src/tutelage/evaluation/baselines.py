@@ -1,0 +1,58 @@
+"""What to compare a policy with: one that has not learned, one that acts at random, and the best there could be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tutelage.evaluation.evaluate import Evaluator, Score, grouped
+from tutelage.learning.distributions import Beta, Categorical
+from tutelage.learning.network import Head, Network, Params
+from tutelage.learning.policy import fresh_params
+from tutelage.types import Discrete, Domain, InputError, Key, Obs, Space, TestLevel
+
+
+def uniform_network(actions: Space) -> Network:
+    """A policy that draws every action with the same probability, and has nothing to learn."""
+
+    def apply(params: Params, carry: Any, obs: Obs, first: jax.Array) -> tuple[Any, Head]:
+        if isinstance(actions, Discrete):
+            return carry, Head(Categorical(jnp.zeros((*first.shape, actions.n))), jnp.zeros(first.shape))
+        low, high = (
+            jnp.broadcast_to(jnp.float32(bound), (*first.shape, len(bound))) for bound in (actions.low, actions.high)
+        )
+        return carry, Head(Beta(jnp.ones_like(low), jnp.ones_like(low), low, high), jnp.zeros(first.shape))
+
+    return Network(lambda key, obs: (), lambda batch: (), apply)
+
+
+def untrained_scores(evaluator: Evaluator, network: Network, key: Key) -> list[Score]:
+    """The same network before it has learned anything."""
+    # its own key: with the evaluation's, the first weights and the first levels would have to do with each other
+    params = jax.jit(partial(fresh_params, evaluator.domain, network))(jax.random.fold_in(key, 1))
+    return evaluator(params, key)
+
+
+def random_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, key: Key) -> list[Score]:
+    """Actions drawn uniformly, on the levels that all others meet under this key."""
+    return Evaluator(domain, levels, uniform_network(domain.env.actions), episodes)((), key)
+
+
+def optimal_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, key: Key) -> list[Score]:
+    """What the domain's oracle says of the levels that all others meet under this key. Nobody plays."""
+    if domain.optimal_return is None:
+        raise InputError(f"{domain.name} has no oracle (Domain.optimal_return), so nothing is known to be optimal.")
+    scores = {}
+    for draws in chain.from_iterable(grouped(levels, episodes)):
+        oracle = partial(domain.optimal_return, draws.env)
+        drawn, keys = draws(key)
+        best = jnp.broadcast_to(jax.jit(oracle)(drawn), keys.shape) if draws.alike else jax.jit(jax.vmap(oracle))(drawn)
+        for level, returns in zip(draws.levels, draws.by_level(np.asarray(best)), strict=True):
+            scores[level.name] = Score(level.name, returns, None, domain.solved_above)
+    return [scores[level.name] for level in levels]

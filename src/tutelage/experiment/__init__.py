@@ -1,1 +1,0 @@
-"""Running it: everything between a user and a finished study."""

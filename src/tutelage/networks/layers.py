@@ -1,0 +1,52 @@
+"""Layers that several networks share, as flax modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax.nn.initializers import orthogonal
+
+from tutelage.networks import lstm
+
+
+class ScannedLSTM(nn.Module):
+    """A plain LSTM cell scanned over time, cleared where an episode begins."""
+
+    hidden: int
+
+    @nn.compact
+    def __call__(self, carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> tuple[lstm.Carry, jax.Array]:
+        """(carry, (features f32[T, B, F], first bool[T, B])) → (carry, h f32[T, B, H])."""
+
+        def cell(module: nn.Module, carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> Any:
+            features, first = xs
+            h, c = (jnp.where(first[:, None], 0.0, x) for x in carry)
+            (c, h), out = nn.OptimizedLSTMCell(
+                self.hidden,
+                kernel_init=orthogonal(),
+                recurrent_kernel_init=orthogonal(),
+                parent=module,
+                name="lstm",
+            )((c, h), features)
+            return (h, c), out
+
+        return nn.scan(cell, variable_broadcast="params", split_rngs={"params": False})(self, carry, xs)
+
+
+class Tower(nn.Module):
+    """Fully connected layers; the last one is linear and starts at `scale`."""
+
+    sizes: Sequence[int]
+    scale: float
+    activation: Callable[[jax.Array], jax.Array]
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """f32[..., F] → f32[..., sizes[-1]]"""
+        for i, size in enumerate(self.sizes[:-1]):
+            x = self.activation(nn.Dense(size, kernel_init=orthogonal(2**0.5), name=f"layer{i}")(x))
+        return nn.Dense(self.sizes[-1], kernel_init=orthogonal(self.scale), name="out")(x)

@@ -1,0 +1,132 @@
+"""The maze student of the paper's appendix: conv 3×3×16 → (⊕ direction → 5) → LSTM 256 → policy and value heads.
+
+`MazeStudent` says it plainly, as a flax module. `maze_student` is the network to use: the same parameters and the same
+function, evaluated by the fast core of `lstm.py`. What makes it fast on a CPU, besides that core: the convolution over
+the small integer view is one product with a Toeplitz matrix, the direction's embedding and all biases are folded into
+the rows that the direction's one-hot selects, and both heads are one product per layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax.nn.initializers import orthogonal, xavier_uniform
+from jax.scipy.linalg import block_diag
+
+from tutelage.learning.distributions import Categorical
+from tutelage.learning.network import Head, Network, Params, from_flax
+from tutelage.networks import lstm
+from tutelage.networks.layers import ScannedLSTM, Tower
+
+VIEW_SCALE = 10.0
+"""MiniGrid's codes are divided by this before the convolution."""
+
+DIRECTIONS = 4
+
+
+class MazeStudent(nn.Module):
+    """Observations have `image` u8[T, B, V, V, C] and `direction` u8[T, B]."""
+
+    actions: int = 7
+    filters: int = 16
+    embedding: int = 5
+    hidden: int = 256
+    head: Sequence[int] = (32, 32)
+    activation: Callable[[jax.Array], jax.Array] = nn.relu
+
+    @nn.compact
+    def __call__(self, carry: lstm.Carry, obs: Any, first: jax.Array) -> tuple[lstm.Carry, Head]:
+        """(carry, obs, first bool[T, B]) → (carry, Head)."""
+        view = obs.image.astype(jnp.float32) / VIEW_SCALE
+        view = nn.relu(nn.Conv(self.filters, (3, 3), padding="VALID", kernel_init=xavier_uniform(), name="conv")(view))
+        direction = jax.nn.one_hot(obs.direction, DIRECTIONS)
+        direction = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="direction")(direction)
+        features = jnp.concatenate([view.reshape(*view.shape[:2], -1), direction], -1)
+        carry, features = ScannedLSTM(self.hidden, name="memory")(carry, (features, first))
+        logits = Tower((*self.head, self.actions), 0.01, self.activation, name="actor")(features)
+        value = Tower((*self.head, 1), 1.0, self.activation, name="critic")(features)
+        return carry, Head(Categorical(logits), value[..., 0])
+
+
+class _Packed(NamedTuple):
+    lstm: lstm.Weights
+    heads: tuple[tuple[jax.Array, jax.Array], ...]
+    """(kernel, bias) of each layer of both heads side by side; of the last one the first A outputs are logits."""
+
+
+def plain_maze_student(module: MazeStudent) -> Network:
+    """The module as it stands, differentiated by JAX: the reference for `maze_student`."""
+    return from_flax(module, lambda batch: lstm.zeros(batch, module.hidden))
+
+
+def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: Any = None) -> Network:
+    """The maze student, fast.
+
+    Args:
+        module: sizes of the network; the paper's by default.
+        chunk: see `lstm.unroll`.
+        dtype: `jnp.bfloat16` rounds the operands of the core's matrix products; sums stay in float32.
+    """
+    module = module or MazeStudent()
+    plain = plain_maze_student(module)
+
+    def pack(params: Params) -> _Packed:
+        cell = params["memory"]["lstm"]
+        filters = params["conv"]["kernel"].shape[-1]
+        inputs = jnp.concatenate([cell[f"i{gate}"]["kernel"] for gate in "ifgo"], -1)
+        recurrent = jnp.concatenate([cell[f"h{gate}"]["kernel"] for gate in "ifgo"], -1)
+        bias = jnp.concatenate([cell[f"h{gate}"]["bias"] for gate in "ifgo"], -1)
+        from_view, from_direction = inputs[: -module.embedding], inputs[-module.embedding :]
+        embedding = params["direction"]["kernel"] + params["direction"]["bias"]
+        side = round((len(from_view) / filters) ** 0.5) + 2
+        gates = lstm.halve(jnp.concatenate([recurrent, from_view, embedding @ from_direction + bias]))
+        return _Packed(lstm.Weights(_toeplitz(params["conv"], side), gates), _side_by_side(params))
+
+    def apply(weights: _Packed, carry: lstm.Carry, obs: Any, first: jax.Array) -> tuple[lstm.Carry, Head]:
+        length, batch = first.shape
+        ones = jnp.ones((length, batch, 1), obs.image.dtype)
+        inputs = lstm.Inputs(
+            integers=jnp.concatenate([obs.image.reshape(length, batch, -1), ones], -1),
+            passed=jax.nn.one_hot(obs.direction, DIRECTIONS, dtype=jnp.uint8),
+        )
+        if length == 1:
+            carry, h = lstm.step(weights.lstm, carry, jax.tree.map(lambda x: x[0], inputs), first[0], dtype)
+            h = h[None]
+        else:
+            carry, h = lstm.unroll(weights.lstm, carry, inputs, first, chunk=chunk, dtype=dtype)
+        *hidden, (kernel, bias) = weights.heads
+        for layer_kernel, layer_bias in hidden:
+            h = module.activation(h @ layer_kernel + layer_bias)
+        out = h @ kernel + bias
+        return carry, Head(Categorical(out[..., :-1]), out[..., -1])
+
+    return Network(plain.init, plain.carry, apply, pack)
+
+
+def _toeplitz(conv: Params, side: int) -> jax.Array:
+    """The convolution over a V×V view (then scaled) as a matrix f32[V·V·C + 1, P·P·F]; the last row is the bias."""
+    kernel = conv["kernel"] / VIEW_SCALE  # [3, 3, C, F]
+    window, _, channels, filters = kernel.shape
+    positions = side - window + 1
+    # touches[k, y, p]: output position p reads input y through row k of the kernel
+    y, p = jnp.arange(side)[:, None], jnp.arange(positions)
+    touches = jnp.stack([y == p + k for k in range(window)]).astype(kernel.dtype)
+    matrix = jnp.einsum("iyp,jxq,ijcf->yxcpqf", touches, touches, kernel)
+    matrix = matrix.reshape(side * side * channels, positions * positions * filters)
+    return jnp.concatenate([matrix, jnp.tile(conv["bias"], positions**2)[None]])
+
+
+def _side_by_side(params: Params) -> tuple[tuple[jax.Array, jax.Array], ...]:
+    """Both heads' layers as one product each: the first reads the same input, the others are block-diagonal."""
+    actor, critic = params["actor"], params["critic"]
+    layers = []
+    names = [*(f"layer{i}" for i in range(len(actor) - 1)), "out"]
+    for i, name in enumerate(names):
+        kernels = actor[name]["kernel"], critic[name]["kernel"]
+        kernel = jnp.concatenate(kernels, -1) if i == 0 else block_diag(*kernels)
+        layers.append((kernel, jnp.concatenate([actor[name]["bias"], critic[name]["bias"]])))
+    return tuple(layers)

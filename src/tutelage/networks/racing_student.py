@@ -1,0 +1,92 @@
+"""The CarRacing student of the paper's appendix: six convolutions → policy and value heads of one hidden layer each.
+
+Observations are pixels u8[T, B, H, W, C]. Kernels are 2, 2, 2, 2, 3, 3 with strides 2, 2, 2, 2, 1, 1: 96×96 pixels
+become 2×2×256 features, the 84×84 of a cropped view 256. The policy is a Beta distribution for each action, with
+α, β = 1 + softplus. There is no memory. Where the paper is silent, weights begin as in the released code.
+
+`RacingStudent` says it plainly, as a flax module. `racing_student` is the network to use: the same parameters and the
+same function, with convolutions as matrix products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax.nn.initializers import constant, variance_scaling
+
+from tutelage.learning.distributions import Beta
+from tutelage.learning.network import Head, Network, Params, from_flax
+from tutelage.networks import convolution
+from tutelage.networks.layers import Tower
+from tutelage.types import Box
+
+BRIGHTEST = 255.0
+"""Pixels are divided by this before the first convolution."""
+
+XAVIER = variance_scaling(2.0, "fan_avg", "uniform")
+"""Glorot's uniform weights, times √2 for the ReLU."""
+
+
+class RacingStudent(nn.Module):
+    """Sizes of the network; the paper's by default."""
+
+    actions: Box
+    kernels: Sequence[int] = (2, 2, 2, 2, 3, 3)
+    strides: Sequence[int] = (2, 2, 2, 2, 1, 1)
+    channels: Sequence[int] = (8, 16, 32, 64, 128, 256)
+    hidden: int = 100
+    scale: float = 2**0.5
+    """Of the policy's last layer when it begins: the smaller, the less the first policy depends on what it sees."""
+    lean: Sequence[float] | None = None
+    """Where the first policy's mean lies for each action: 0 in the middle, below 0 towards the lowest action."""
+
+    def setup(self) -> None:
+        """Name the layers, because `heads` is also used on its own."""
+        sizes = zip(self.channels, self.kernels, self.strides, strict=True)
+        self.convs = [
+            nn.Conv(channels, (kernel, kernel), stride, "VALID", kernel_init=XAVIER, bias_init=constant(0.1))
+            for channels, kernel, stride in sizes
+        ]
+        self.actor = Tower((self.hidden, 2 * len(self.actions.low)), self.scale, nn.relu)
+        self.critic = Tower((self.hidden, 1), 1.0, nn.relu)
+
+    def __call__(self, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
+        """(carry, obs, first bool[T, B]) → (carry, Head)."""
+        x = obs.astype(jnp.float32) / BRIGHTEST
+        for conv in self.convs:
+            x = nn.relu(conv(x))
+        return carry, self.heads(x.reshape(*first.shape, -1))
+
+    def heads(self, features: jax.Array) -> Head:
+        """Policy and value from the convolutions' output, f32[T, B, F]."""
+        alpha, beta = jnp.split(self.actor(features), 2, -1)
+        low, high = (jnp.broadcast_to(jnp.array(x), alpha.shape) for x in (self.actions.low, self.actions.high))
+        lean = jnp.asarray(self.lean or [0.0] * len(self.actions.low))
+        policy = Beta(1 + nn.softplus(alpha + lean), 1 + nn.softplus(beta - lean), low, high)
+        return Head(policy, self.critic(features)[..., 0])
+
+
+def plain_racing_student(module: RacingStudent) -> Network:
+    """The module as it stands, convolved and differentiated by JAX: the reference for `racing_student`."""
+    return from_flax(module)
+
+
+def racing_student(module: RacingStudent) -> Network:
+    """The CarRacing student, fast."""
+    plain = plain_racing_student(module)
+
+    def apply(params: Params, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
+        layers = [
+            convolution.Layer(params[f"convs_{i}"]["kernel"], params[f"convs_{i}"]["bias"], stride)
+            for i, stride in enumerate(module.strides)
+        ]
+        # pixels stay bytes until they have been put in order: the first kernel is scaled in their place
+        layers[0] = layers[0]._replace(kernel=layers[0].kernel / BRIGHTEST)
+        features = convolution.stack(layers, obs.reshape(-1, *obs.shape[2:])).reshape(*first.shape, -1)
+        return carry, module.apply({"params": params}, features, method="heads")
+
+    return plain._replace(apply=apply)

@@ -1,0 +1,51 @@
+"""The CarRacing generator: two 2×2 convolutions over the sketch ⊕ time → 8 ⊕ noise → policy and value.
+
+It sees the sketch f32[T, B, 10, 10], the `time` i32[T, B], fresh `noise` f32[T, B, Z] and a `mask` bool[T, B, A] of
+the cells that it may still choose. Sizes are the released code's, since the paper gives none: 8 and 16 channels, one
+hidden layer of 256 before the logits, and a value linear in the features. Ours is the ReLU between the convolutions,
+without which the two would be one. There is no memory: the sketch shows all that was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax.nn.initializers import orthogonal, xavier_uniform
+
+from tutelage.learning.distributions import Categorical
+from tutelage.learning.network import Head, Network, from_flax
+from tutelage.networks.layers import Tower
+
+
+class RacingTeacher(nn.Module):
+    """Observations have `sketch`, `time`, `noise` and `mask`."""
+
+    actions: int = 100
+    steps: int = 12
+    """Steps of an editing episode: the time step is a one-hot of this size."""
+    channels: Sequence[int] = (8, 16)
+    embedding: int = 8
+    hidden: int = 256
+
+    @nn.compact
+    def __call__(self, carry: Any, obs: Any, first: jax.Array) -> tuple[Any, Head]:
+        """(carry, obs, first bool[T, B]) → (carry, Head)."""
+        sketch = obs.sketch[..., None]
+        for i, channels in enumerate(self.channels):
+            conv = nn.Conv(channels, (2, 2), padding="VALID", kernel_init=xavier_uniform(), name=f"conv{i}")
+            sketch = nn.relu(conv(sketch))
+        time = jax.nn.one_hot(obs.time, self.steps)
+        time = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="time")(time)
+        features = jnp.concatenate([sketch.reshape(*first.shape, -1), time, obs.noise], -1)
+        logits = Tower((self.hidden, self.actions), 0.01, nn.relu, name="actor")(features)
+        value = Tower((1,), 1.0, nn.relu, name="critic")(features)
+        return carry, Head(Categorical(jnp.where(obs.mask, logits, -jnp.inf)), value[..., 0])
+
+
+def racing_teacher(module: RacingTeacher | None = None) -> Network:
+    """The CarRacing generator's network."""
+    return from_flax(module or RacingTeacher())

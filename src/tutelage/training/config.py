@@ -1,0 +1,231 @@
+"""The configuration of a run: a frozen dataclass that is the command line, a file and a record.
+
+A `Setup` says what is practiced and by which networks; a `Config` adds a method, how to learn, for how long, and what
+to store. `Config.curriculum()` turns it into something that runs. Whatever cannot work is refused there, in a sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+
+from tyro.conf import OmitArgPrefixes, arg
+
+from tutelage.curriculum.curriculum import Curriculum
+from tutelage.curriculum.methods import Method
+from tutelage.curriculum.parts import Parts
+from tutelage.learning.network import Network
+from tutelage.learning.ppo import PPO
+from tutelage.training.serialization import flat, from_plain, names_in, to_plain
+from tutelage.types import Domain, InputError, Json, TestLevel
+
+PresetName = Literal["paper", "released", "laptop", "tiny"]
+
+
+class Setup(Protocol):
+    """A domain and the networks that learn it: a frozen dataclass, whose fields become options of the command line."""
+
+    name: ClassVar[str]
+
+    def domain(self) -> Domain:
+        """What is practiced."""
+        ...
+
+    def student(self, domain: Domain) -> Network:
+        """The students' network."""
+        ...
+
+    def teacher(self, domain: Domain) -> Network | None:
+        """The network of a generator that learns; None if there is none for this domain."""
+        ...
+
+    @classmethod
+    def preset(cls, name: PresetName, method: str) -> Config[Any]:
+        """A complete configuration that works, for one of the library's methods."""
+        ...
+
+
+S = TypeVar("S", bound=Setup)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Zero-shot evaluation during training and at its end."""
+
+    suite: str = ""
+    """Which benchmark of the domain; the empty string evaluates nothing."""
+    test_levels: tuple[str, ...] = ()
+    """Which of its levels; all of them if none is named."""
+    evaluate_every: int = 0
+    """Iterations between two evaluations; 0: only at the end."""
+    episodes: int = 10
+    """Episodes on each test level during training (released code: 10)."""
+    final_episodes: int | None = None
+    """Episodes on each test level at the end, if another number (paper: 100 in mazes, 10 in CarRacing)."""
+    greedy: bool = False
+    """Take the most probable action instead of sampling one (paper: samples)."""
+
+    @property
+    def last_episodes(self) -> int:
+        """Episodes on each test level at the end."""
+        return self.episodes if self.final_episodes is None else self.final_episodes
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What is stored in the run directory."""
+
+    checkpoint_every: int = 50
+    """Iterations between two checkpoints."""
+    keep: int = 2
+    """How many of the newest checkpoints to keep."""
+    archive_every: int = 0
+    """Number of `archive_unit` between two checkpoints that are kept for good; 0: none."""
+    archive_unit: Literal["iterations", "updates"] = "iterations"
+    """Count iterations or gradient updates (the paper compares methods at equal numbers of both)."""
+    snapshot_every: int = 0
+    """Iterations between two snapshots of the curriculum's levels; 0: only at the end."""
+    snapshot_levels: int = 64
+    """How many levels a snapshot shows: the highest scores, their ancestors, and a sample of the rest."""
+
+
+@dataclass(frozen=True)
+class Config(Generic[S]):
+    """A training run."""
+
+    method: Annotated[Method, OmitArgPrefixes]
+    setup: Annotated[S, OmitArgPrefixes, arg(name="environment")]
+    total_steps: int
+    """Environment steps of the protagonist (paper: 250 million; in CarRacing 5 million)."""
+    total_updates: int | None = None
+    """Stop earlier, after this many gradient updates of the protagonist."""
+    seed: int = 0
+    """All randomness comes from this number."""
+    num_envs: int = 32
+    """Levels played side by side, one in each env (paper: 32 in mazes, 16 in CarRacing)."""
+    num_steps: int = 256
+    """Steps of a rollout (paper: 256 in mazes, 125 in CarRacing)."""
+    anneal_lr: bool = False
+    """Decay the learning rates linearly to zero over the run (paper: no)."""
+    devices: int = 0
+    """Devices that share the levels; 0: as many as there are. Sums are rounded differently for each number."""
+    ppo: Annotated[PPO, OmitArgPrefixes] = PPO()
+    teacher_ppo: PPO = PPO()
+    evaluation: Annotated[Evaluation, OmitArgPrefixes] = Evaluation()
+    storage: Annotated[Storage, OmitArgPrefixes] = Storage()
+
+    def curriculum(self) -> Curriculum:
+        """All of it put together, ready to run."""
+        self.check()
+        domain = self.setup.domain()
+        teacher = self.setup.teacher(domain) if self.method.generator.learns else None
+        ppo, teacher_ppo = self.ppo, self.teacher_ppo
+        if self.anneal_lr:
+            ppo = replace(ppo, anneal_updates=self._expected_updates(ppo))
+            teacher_ppo = replace(teacher_ppo, anneal_updates=self._expected_updates(teacher_ppo, teacher=True))
+        if self.method.generator.learns and teacher is None:
+            raise InputError(f"{self.method.name} needs a teacher, and {domain.name} has no network for one.")
+        student = self.setup.student(domain)
+        parts = Parts(domain, student, ppo, teacher, teacher_ppo, self.num_envs, self.num_steps)
+        curriculum = Curriculum(self.method, parts, self.devices or None)
+        share = self.num_envs // curriculum.mesh.size
+        _check_minibatches("num_minibatches", ppo, student, share, self.num_steps)
+        if teacher is not None:
+            horizon = domain.design.editor.horizon
+            _check_minibatches("teacher_ppo.num_minibatches", teacher_ppo, teacher, share, horizon)
+        self.test_levels(domain)
+        return curriculum
+
+    def check(self) -> None:
+        """Refuse numbers that mean nothing."""
+        least = {
+            "total_steps": (self.total_steps, 1),
+            "total_updates": (1 if self.total_updates is None else self.total_updates, 1),
+            "num_envs": (self.num_envs, 1),
+            "num_steps": (self.num_steps, 1),
+            "episodes": (self.evaluation.episodes, 1),
+            "final_episodes": (self.evaluation.last_episodes, 1),
+            "checkpoint_every": (self.storage.checkpoint_every, 1),
+            "keep": (self.storage.keep, 1),
+            "evaluate_every": (self.evaluation.evaluate_every, 0),
+            "archive_every": (self.storage.archive_every, 0),
+            "snapshot_every": (self.storage.snapshot_every, 0),
+            "snapshot_levels": (self.storage.snapshot_levels, 1),
+            "devices": (self.devices, 0),
+        }
+        for name, (value, limit) in least.items():
+            if value < limit:
+                raise InputError(f"{name} must be at least {limit}, not {value}.")
+        check_seed(self.seed)
+        if self.anneal_lr and (self.ppo.anneal_updates or self.teacher_ppo.anneal_updates):
+            raise InputError(
+                "anneal_lr decays learning rates over the whole run, anneal_updates over some updates: choose one."
+            )
+        if not self.method.train_on_new and not self.method.replays:
+            raise InputError(
+                f"{self.method.name} learns from replayed levels only, and with a replay rate of 0 there are none: "
+                "raise replay_rate, or let it train on new levels."
+            )
+
+    def test_levels(self, domain: Domain) -> tuple[TestLevel, ...]:
+        """The benchmark to evaluate on; empty if there is to be none."""
+        suite, names = self.evaluation.suite, self.evaluation.test_levels
+        if not suite:
+            return ()
+        if suite not in domain.suites:
+            raise InputError(f"{domain.name} has no suite {suite!r}; it has: {', '.join(domain.suites) or 'none'}.")
+        levels = {level.name: level for level in domain.suites[suite]}
+        if unknown := [name for name in names if name not in levels]:
+            raise InputError(f"The suite {suite} has no level {unknown[0]!r}; it has: {', '.join(levels)}.")
+        return tuple(levels[name] for name in names) if names else tuple(levels.values())
+
+    def to_json(self) -> dict[str, Json]:
+        """As plain data."""
+        plain: dict[str, Json] = to_plain(self)
+        return plain
+
+    def names(self) -> list[str]:
+        """The functions and classes that it names, as `module:name` where they are a user's own."""
+        return names_in(self)
+
+    def learning(self) -> dict[str, Json]:
+        """What decides the course of learning, and must be the same to go on from a checkpoint: by dotted name."""
+        free = {"evaluation", "storage"} | (set() if self.anneal_lr else {"total_steps", "total_updates"})
+        return flat({name: value for name, value in self.to_json().items() if name not in free})
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Json], allow: Iterable[str] = ()) -> Config[Any]:
+        """The inverse of `to_json`. Modules of the user's own that it names must be among those allowed.
+
+        Raises:
+            InputError: if a field is unknown, missing or of another type.
+        """
+        config: Config[Any] = from_plain(cls, value, "", allow)
+        return config
+
+    def _expected_updates(self, ppo: PPO, teacher: bool = False) -> int:
+        """How many gradient updates the run will make, as far as one can know before."""
+        method = self.method
+        learns = 1.0 if method.train_on_new else method.replay_rate  # the share of iterations
+        iterations = self.total_steps / (self.num_envs * self.num_steps * method.mean_rollouts)
+        if self.total_updates is not None:
+            iterations = min(iterations, self.total_updates / (learns * self.ppo.epochs * self.ppo.num_minibatches))
+        share = 1 - method.replay_rate if teacher else learns
+        return max(1, math.ceil(iterations * share * ppo.epochs * ppo.num_minibatches))
+
+
+def check_seed(seed: int) -> None:
+    """Refuse seeds that JAX would take for another one: it reads 32 bits."""
+    if not 0 <= seed < 2**32:
+        raise InputError(f"A seed is a number from 0 to {2**32 - 1}, not {seed}.")
+
+
+def _check_minibatches(name: str, ppo: PPO, network: Network, share: int, num_steps: int) -> None:
+    units, what = (share, "sequences") if network.recurrent else (share * num_steps, "steps")
+    if units % ppo.num_minibatches:
+        raise InputError(
+            f"{name} = {ppo.num_minibatches} does not divide the {units} {what} that each device has of a rollout; "
+            f"choose a divisor of {units}."
+        )

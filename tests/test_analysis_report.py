@@ -1,0 +1,345 @@
+"""The report: what it says of one run, of many, of methods without a curator and of domains without an oracle."""
+
+import base64
+import io
+import re
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from made_up_curricula import HOSTILE, complete_run, entry, hostile_run, write_curriculum, write_snapshot
+from made_up_runs import LEVELS, made_up_config, write_run
+from PIL import Image
+
+from tutelage.analysis.report import pictures, report
+from tutelage.analysis.report.ancestry import lineages
+from tutelage.analysis.report.blocks import number
+from tutelage.cli import main
+from tutelage.files import read_csv
+from tutelage.training.config import Config
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.run import EVALUATIONS, METRICS, find_runs
+from tutelage.types import Domain, InputError
+
+VOID = {"meta", "img", "source", "br", "link"}
+
+
+class Page(HTMLParser):
+    """A page taken apart."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(convert_charrefs=True)
+        self.content = path.read_text()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self._open: list[str] = []
+        self.feed(self.content)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._open[-1:] != ["style"]:
+            self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+    @property
+    def sections(self) -> list[str | None]:
+        return [attributes["id"] for tag, attributes in self.tags if tag == "section"]
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def values(self, *names: str) -> list[str]:
+        return [value for _, attributes in self.tags for name, value in attributes.items() if name in names and value]
+
+    def plots(self) -> list[str | None]:
+        return [attributes["aria-label"] for attributes in self.all("svg")]
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory) -> tuple[Path, Page]:
+    """ACCEL with all there can be."""
+    directory = tmp_path_factory.mktemp("single")
+    run = complete_run(directory / "run", "accel")
+    main(["report", str(directory / "run")])
+    return run.directory, Page(run.directory / "report.html")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> Page:
+    """DR and PLR⊥ with two seeds each, but no videos."""
+    directory = tmp_path_factory.mktemp("many")
+    for method, skill in (("dr", 0.3), ("plr-perp", 0.9)):
+        for seed in range(2):
+            run = write_run(directory / method / f"seed-{seed}", method, seed, skill=skill)
+            if method == "dr":
+                write_snapshot(run, 20, [entry(run, i, None) for i in range(3)], "generator")
+            else:
+                write_curriculum(run)
+    main(["report", str(directory), "--out", str(directory / "page.html"), "--no-videos"])
+    return Page(directory / "page.html")
+
+
+def test_one_run(single):
+    _, page = single
+    assert page.sections == [
+        "overview",
+        "tests",
+        "training",
+        "complexity",
+        "levels",
+        "curriculum",
+        "ancestry",
+        "episodes",
+        "calibration",
+        "configuration",
+    ]
+    assert page.all("a") == [{"href": f"#{name}"} for name in page.sections]
+    assert "ACCEL in maze" in page.words
+    for level in LEVELS:
+        assert level in page.words
+    [complexity] = [label for label in page.plots() if label.startswith("Of new levels")]
+    assert complexity.startswith("Of new levels: new/action_complexity, new/blocks, new/solved_shortest_path")
+
+
+def test_many_runs(many):
+    assert many.sections == [
+        "overview",
+        "tests",
+        "training",
+        "levels",
+        "curriculum",
+        "ancestry",
+        "calibration",
+        "configuration",
+    ]
+    assert "DR, PLR⊥ in maze" in many.words
+    assert "4 runs" in many.words
+    assert "PLR⊥, seed 0, one of 2 runs" in many.words
+    assert many.words.count("PLR⊥ − DR") == 2  # after equal steps, and after equal updates
+    assert "fresh proposals" in many.words
+    assert any("beats another" in label for label in many.plots())
+
+
+@pytest.mark.parametrize("which", ["single", "many"])
+def test_needs_nothing_from_elsewhere(which, request):
+    page = request.getfixturevalue(which)
+    page = page[1] if which == "single" else page
+    assert not page.all("script")
+    assert not page.all("link")
+    addresses = page.values("src", "srcset", "href", "xlink:href", "poster")
+    assert all(address.startswith(("data:", "#")) for address in addresses)
+    [style] = re.findall(r"<style>(.*?)</style>", page.content, re.DOTALL)[:1]
+    assert "@import" not in style
+    assert "url(" not in style
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", page.content))
+    assert "default-src 'none'" in str(page.all("meta"))
+
+
+@pytest.mark.parametrize("which", ["single", "many"])
+def test_is_well_made(which, request):
+    page = request.getfixturevalue(which)
+    page = page[1] if which == "single" else page
+    names = page.values("id")
+    assert len(names) == len(set(names))
+    targets = [value[1:] for value in page.values("href", "xlink:href") if value.startswith("#")]
+    assert {*targets, *re.findall(r"url\(#([^)]*)\)", page.content)} <= {*names}
+    assert page.all("img")
+    for image in page.all("img"):
+        assert image["alt"]
+        with Image.open(io.BytesIO(base64.b64decode(image["src"].partition(",")[2]))) as picture:
+            assert picture.width > 10
+    assert all(label for label in page.plots())
+
+
+def test_all_pictures_have_their_words(single):
+    _, page = single
+    assert "score 0.90" in page.words
+    assert "return 0.25 / 0.90" in page.words
+    assert "generation 2" in page.words
+    assert "Iteration 10" in page.words
+
+
+def test_films(single):
+    _, page = single
+    videos = [image for image in page.all("img") if image["src"].startswith("data:image/gif")]
+    assert videos
+    for video in videos:
+        with Image.open(io.BytesIO(base64.b64decode(video["src"].partition(",")[2]))) as frames:
+            assert frames.n_frames > 1
+    assert len(page.all("source")) == len(videos)  # a still for those who prefer less motion
+
+
+def test_a_film_keeps_to_its_size():
+    noise = np.random.default_rng(0).integers(0, 256, (64, 40, 40, 3), np.uint8)
+    whole, short = (frames_of(pictures.gif(noise, 50, size)) for size in (10**9, 50_000))
+    assert len(whole) == 64
+    assert 4 < len(short) < 40
+    assert sum(short) == pytest.approx(sum(whole), rel=0.1)  # it plays as long
+    assert len(pictures.gif(noise, 50, 50_000)) <= 50_000
+
+
+def frames_of(uri: str) -> list[int]:
+    """How long each frame of a video is shown."""
+    with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as video:
+        return [video.seek(i) or video.info["duration"] for i in range(video.n_frames)]
+
+
+def test_is_the_same_each_time(many, tmp_path):
+    run = write_run(tmp_path / "run", "plr")
+    first = report([run], tmp_path / "a.html").read_bytes()
+    assert report([run], tmp_path / "b.html").read_bytes() == first
+
+
+def test_leaves_out_what_is_not_there(tmp_path):
+    """A run that has just begun."""
+    run = write_run(tmp_path / "run", "dr")
+    for name in (METRICS, EVALUATIONS):
+        (run.directory / name).unlink()
+    page = Page(report([run], tmp_path / "page.html"))
+    assert page.sections == ["overview", "configuration"]
+
+
+def test_runs_that_cannot_be_compared(tmp_path):
+    runs = [write_run(tmp_path / "a", "dr", levels=LEVELS), write_run(tmp_path / "b", "plr", levels=LEVELS[:2])]
+    page = Page(report(runs, tmp_path / "page.html"))
+    assert "There is no comparison on the suite paper." in page.words
+    assert "training" in page.sections
+
+
+@dataclass(frozen=True)
+class Endless(MazeSetup):
+    """A domain in which nothing is solved, and of which nobody knows the best return."""
+
+    name: ClassVar[str] = "endless"
+
+    def domain(self) -> Domain:
+        return replace(super().domain(), solved_above=None, optimal_return=None)
+
+
+def endless_config(method: str) -> Config[Endless]:
+    config = made_up_config(method, 0)
+    return replace(config, setup=Endless(**vars(config.setup)))
+
+
+def test_a_domain_where_nothing_is_solved(tmp_path):
+    run = write_run(tmp_path / "run", "plr", solvable=False, config=endless_config("plr"))
+    write_snapshot(run, 10, [entry(run, 1, 0.5, oracle=False)])
+    write_snapshot(run, 20, [entry(run, 1, 0.4, oracle=False), entry(run, 2, 0.3, oracle=False)])
+    page = Page(report([run], tmp_path / "page.html"))
+    assert page.sections == ["overview", "tests", "training", "levels", "curriculum", "configuration"]
+    assert "test return" in page.words
+    assert "return 0.05" in page.words
+    assert "solved after" not in page.words
+
+
+def test_hostile_strings_stay_strings(tmp_path):
+    page = Page(report([hostile_run(tmp_path / "run")], tmp_path / "page.html"))
+    assert not page.all("script")
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert all(image["src"].startswith("data:") for image in page.all("img"))
+    assert page.words.count(HOSTILE) >= 4
+
+
+def test_a_failure_leaves_the_old_page(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run", "dr")
+    out = tmp_path / "page.html"
+    out.write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InputError, match="No space left"):
+        report([run], out, with_films=False)
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["page.html"]
+
+
+def test_refusals(tmp_path, capsys):
+    run = write_run(tmp_path / "run", "dr")
+    with pytest.raises(InputError, match="is a directory: name a file"):
+        report([run], tmp_path)
+    with pytest.raises(InputError, match="give at least one run"):
+        report([], tmp_path / "page.html")
+    other = write_run(tmp_path / "other", "plr", config=endless_config("plr"))
+    with pytest.raises(InputError, match="practised maze and endless: make a report for each"):
+        report([run, other], tmp_path / "page.html")
+    with pytest.raises(SystemExit):
+        main(["report", str(tmp_path / "nowhere")])
+    assert "nowhere is no run" in capsys.readouterr().err
+
+
+def test_runs_are_found_in_directories(tmp_path):
+    for place in ("a/seed-0", "a/seed-1", "b"):
+        write_run(tmp_path / place, "dr")
+    assert [run.directory for run in find_runs([tmp_path])] == [
+        tmp_path / place for place in ("a/seed-0", "a/seed-1", "b")
+    ]
+    assert [run.directory.name for run in find_runs([tmp_path / "b", tmp_path / "a" / "seed-1"])] == ["b", "seed-1"]
+
+
+def named(name: int, parent: int = -1) -> dict:
+    return {"name": name, "parent": parent}
+
+
+def names(chains: list[list[dict]]) -> list[list[int]]:
+    return [[each["name"] for each in chain] for chain in chains]
+
+
+def test_lineages_lead_through_all_snapshots():
+    before = {"entries": [named(1), named(2, 1)]}
+    after = {"entries": [named(4, 3), named(3, 2), named(9)]}
+    assert names(lineages([before, after], 5, 5)) == [[1, 2, 3, 4]]
+    assert names(lineages([after], 5, 5)) == [[3, 4]]
+    assert lineages([before, after], 5, 0) == []
+    assert lineages([], 5, 5) == []
+
+
+def test_lineages_show_every_family_before_another_branch_of_one():
+    entries = [named(5, 1), named(6, 1), named(7, 8), named(8, 1), named(12, 11), named(1), named(11)]
+    assert names(lineages([{"entries": entries}], 5, 7)) == [[1, 5], [11, 12], [1, 8, 7]]
+    assert names(lineages([{"entries": entries}], 1, 7)) == [[1, 5]]
+
+
+def test_a_ring_of_parents_ends():
+    entries = [named(1, 2), named(2, 1), named(3, 3)]
+    assert names(lineages([{"entries": entries}], 5, 3)) == [[2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (True, "yes"),
+        (12345, "12,345"),
+        (0.125, "0.12"),
+        (123.456, "123"),
+        (-1234.5, "-1,234"),
+        ("a", "a"),
+    ],
+)
+def test_numbers_for_people(x, text):
+    assert number(x) == text
+
+
+def test_evaluations_are_only_read(many, single):
+    directory, _ = single
+    assert len(read_csv(directory / EVALUATIONS)) == 4 * len(LEVELS)
