@@ -208,8 +208,8 @@ def train(method: Method, iterations: int) -> list[float]:
     """The share of rivers crossed before, during and after training."""
     parts = Parts(DOMAIN, STUDENT, STUDENT_PPO, TEACHER, TEACHER_PPO, num_envs=64, num_steps=4 * REACHES)
     curriculum = Curriculum(method, parts)
-    begin_key, key = jax.random.split(jax.random.key(0))
-    state, history = curriculum.begin(begin_key), []
+    init_key, key = jax.random.split(jax.random.key(0))
+    state, history = curriculum.init(init_key), []
     for i in range(iterations + 1):
         if i > 0:
             state, _ = curriculum.iterate(state, jax.random.fold_in(key, i))

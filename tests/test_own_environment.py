@@ -63,7 +63,7 @@ def test_a_design_with_only_sample_trains_by_domain_randomization_and_replay(nam
     if method.curator:
         method = replace(method, curator=replace(method.curator, capacity=16, min_fill=0.5))
     curriculum = Curriculum(method, Parts(domain, EXAMPLE.STUDENT, num_envs=8, num_steps=EXAMPLE.REACHES))
-    state, replayed = curriculum.begin(jax.random.key(0)), set()
+    state, replayed = curriculum.init(jax.random.key(0)), set()
     for i in range(6):
         state, metrics = curriculum.iterate(state, jax.random.key(i))
         replayed.add(bool(metrics["replay"]))
@@ -79,14 +79,15 @@ def test_its_students_learn(name):
 
 def test_the_command_line_takes_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(PATH.parent)
-    run, domain = str(tmp_path / "ferry"), ("--domain", "own_environment:FerrySetup")
-    main(["train", "plr-perp", *domain, "--steps", "20000", "--evaluate-every", "0", "--out", run])
-    main(["resume", run, *domain])
-    main(["eval", run, *domain, "--baselines", "--episodes", "2"])
-    main(["report", run, *domain])
+    run, allow = str(tmp_path / "ferry"), ("--allow", "own_environment")
+    domain = ("--domain", "own_environment:FerrySetup")
+    main(["train", "plr-perp", *domain, "--total-steps", "20000", "--evaluate-every", "0", "--out", run])
+    main(["resume", run, *allow])
+    main(["eval", run, *allow, "--baselines", "--episodes", "2"])
+    main(["report", run, *allow])
     said = capsys.readouterr().out
     assert "Slalom" in said
     assert (tmp_path / "ferry" / "report.html").exists()
     with pytest.raises(SystemExit):
         main(["resume", run])
-    assert "The domain 'ferry' does not come with tutelage" in capsys.readouterr().err
+    assert "own_environment:FerrySetup is not part of tutelage" in capsys.readouterr().err
