@@ -180,7 +180,7 @@ def _theory(payoffs: Matrix, p: float) -> list[str]:
         ),
         "",
         "Corollary 1: the student's worst-case regret at this equilibrium",
-        f"  {worst:.4f} ≤ R* + 2(B⁺−B⁻)(1−p) = {bound:.4f}; above R* by {worst - optimum:.4f}",
+        f"  {worst:.4f} ≤ R* + 2(B⁺−B⁻)(1−p) = {bound:.4f}; above R* by {worst - optimum:z.4f}",
         "Corollary 2: the student's worst-case regret where both teachers maximize regret",
         *_robust(payoffs, p),
         "",
@@ -210,7 +210,7 @@ def _outcome(payoffs: Matrix, curves: dict[str, Matrix]) -> list[str]:
         f"Worst-case regret of the average student after {iterations} iterations, mean of {runs} runs",
         *_table(
             ["method", "regret", "above R*"],
-            ([name, f"{regret:.4f}", f"{regret - optimum:.4f}"] for name, regret in regrets.items()),
+            ([name, f"{regret:.4f}", f"{regret - optimum:z.4f}"] for name, regret in regrets.items()),
         ),
     ]
 
