@@ -13,7 +13,7 @@ from PIL import Image
 from tutelage.domains.maze.design import MazeDesign
 from tutelage.domains.maze.env import State
 from tutelage.domains.maze.image import draw, draw_state
-from tutelage.domains.maze.level import from_json, parse, show, to_json, valid
+from tutelage.domains.maze.level import parse, show, valid
 from tutelage.evaluation.images import gif, png, sheet
 from tutelage.types import InputError
 
@@ -56,8 +56,7 @@ def test_text_and_json_lose_nothing():
     for key in jax.random.split(jax.random.key(0), 20):
         level = design.sample(key)
         assert _same(parse(show(level)), level)
-        assert _same(from_json(json.loads(json.dumps(to_json(level)))), level)
-        assert _same(design.from_json(design.to_json(level)), level)
+        assert _same(design.from_json(json.loads(json.dumps(design.to_json(level)))), level)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +90,12 @@ ANYTHING = st.recursive(
 )
 
 
+DESIGN = MazeDesign(size=8, blocks=0)
+
+
 def _read_or_complaint(value):
     try:
-        return MazeDesign(size=8, blocks=0).from_json(value), ""
+        return DESIGN.from_json(value), ""
     except InputError as error:
         return None, str(error)
 
@@ -105,7 +107,7 @@ def _check_read(value):
         assert complaint.endswith(".")
     else:
         assert bool(valid(level))
-        assert _same(from_json(to_json(level)), level)
+        assert _same(DESIGN.from_json(DESIGN.to_json(level)), level)
 
 
 @settings(max_examples=300, deadline=None)
@@ -126,7 +128,7 @@ def test_a_drawing_with_a_few_changed_cells_is_a_valid_level_or_refused(data):
 @pytest.mark.parametrize("value", [None, "#####", {"maze": []}, [1, 2], [["#"]]])
 def test_malformed_json_gets_a_clear_error(value):
     with pytest.raises(InputError, match="list of strings"):
-        from_json(value)
+        DESIGN.from_json(value)
 
 
 @pytest.mark.parametrize(

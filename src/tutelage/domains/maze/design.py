@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 
 from tutelage.domains.maze import image
-from tutelage.domains.maze import level as text
 from tutelage.domains.maze.level import (
     AGENT_TYPE,
     EMPTY,
@@ -28,8 +27,10 @@ from tutelage.domains.maze.level import (
     below,
     furnish,
     furnish_anywhere,
+    parse,
     random_cell,
     room,
+    show,
     valid,
 )
 from tutelage.domains.maze.oracle import shortest_path
@@ -109,12 +110,14 @@ class MazeDesign(Design):
         return image.draw(level)
 
     def to_json(self, level: Level) -> Json:
-        """The rows of the drawing."""
-        return text.to_json(level)
+        """The rows of the drawing, which diffs well and can be edited by hand."""
+        return show(level).splitlines()
 
     def from_json(self, value: Json) -> Level:
         """Read a drawing no larger than `size`."""
-        return text.from_json(value, self.size)
+        if not isinstance(value, list) or not all(isinstance(row, str) for row in value):
+            raise InputError(f"A maze in JSON is a list of strings, one for each row; got {value!r:.80}.")
+        return parse("\n".join(value), self.size)
 
 
 NOISE = 50

@@ -1,4 +1,4 @@
-"""A maze as a level θ: its walls, where the agent starts and faces, and the goal. Text and JSON forms.
+"""A maze as a level θ: its walls, where the agent starts and faces, and the goal; levels as text.
 
 Everything that distinguishes one maze from another is part of the level, the agent's heading too, so that a replayed
 level is the same POMDP again (paper, section 2). Grids are indexed (row, column) from the top left.
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.types import InputError, Json, Key
+from tutelage.types import InputError, Key
 
 HEADINGS = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)], np.int32)
 """i32[4, 2]: one step (row, column) east, south, west and north. The right of heading d is heading d + 1."""
@@ -151,18 +151,6 @@ def show(level: Level) -> str:
     cells[tuple(np.asarray(level.goal))] = "G"
     cells[tuple(np.asarray(level.agent))] = _EAST if level.direction == 0 else _ARROWS[int(level.direction)]
     return "\n".join("".join(row) for row in cells)
-
-
-def to_json(level: Level) -> Json:
-    """A level as the list of the rows of its drawing, which diffs well and can be edited by hand."""
-    return show(level).splitlines()
-
-
-def from_json(value: Json, size: int | None = None) -> Level:
-    """The inverse of `to_json`, into a grid of `size` × `size`."""
-    if not isinstance(value, list) or not all(isinstance(row, str) for row in value):
-        raise InputError(f"A maze in JSON is a list of strings, one for each row; got {value!r:.80}.")
-    return parse("\n".join(value), size)
 
 
 def _only(cells: NDArray[Any], characters: Iterable[str], what: str) -> tuple[int, int]:
