@@ -20,7 +20,7 @@ from tutelage.curriculum.scores import Need, needs_of
 from tutelage.curriculum.step import State, decide, init, step
 from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
-from tutelage.types import InputError, Key
+from tutelage.types import InputError, Key, require_support
 
 _FINITE = {"student": "finite", "antagonist": "antagonist/finite", "teacher": "teacher/finite"}
 """Who may fail to learn, and the metric that says so."""
@@ -43,6 +43,8 @@ class Curriculum:
     def __init__(self, method: Method, parts: Parts, devices: int | None = None) -> None:
         """Prepare to run on as many devices as share the levels evenly, at most `devices`."""
         method.generator.check(parts)
+        if method.edits:
+            require_support(parts.domain.design, "mutate", purpose="A method with edits")
         needs = needs_of(method.curator.score) if method.curator else frozenset()
         if Need.ORACLE in needs and parts.domain.optimal_return is None:
             raise InputError("This score needs a domain with an oracle (Domain.optimal_return); choose another score.")
