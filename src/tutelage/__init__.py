@@ -19,7 +19,7 @@ from tutelage.training.run import Run
 from tutelage.training.train import resume, train
 from tutelage.types import Design, Discrete, Domain, Env, InputError, Step, TestLevel
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "METHODS",
