@@ -23,7 +23,7 @@ from tutelage.learning.distributions import Categorical
 from tutelage.learning.mesh import use_cores
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.learning.ppo import PPO
-from tutelage.learning.rollout import play
+from tutelage.learning.rollout import collect_rollout
 from tutelage.training.config import Config, Evaluation, Replay
 from tutelage.types import Design, Discrete, Domain, Env, Key, Step, TestLevel
 
@@ -190,7 +190,7 @@ def skill(params: Params) -> jax.Array:
     river_keys, keys = jax.random.split(jax.random.key(1), (2, 1024))
     rivers = jax.vmap(DOMAIN.design.sample)(river_keys)
     queues = jax.tree.map(lambda x: x[:, None], rivers)
-    rollout, _ = play(DOMAIN.env, FERRYMAN, params, keys, queues, DOMAIN.env.horizon)
+    rollout, _ = collect_rollout(DOMAIN.env, FERRYMAN, params, keys, queues, DOMAIN.env.horizon)
     return rollout.reward.sum() / jax.vmap(best_return)(rivers).sum()
 
 

@@ -50,7 +50,7 @@ def test_frames_are_evenly_spaced_and_end_with_the_end():
         frames(MAZES, episode, 0)
 
 
-def test_a_domain_that_draws_no_moments_shows_the_level():
+def test_a_domain_that_draws_zero_moments_shows_the_level():
     level = MAZES.design.sample(KEY)
     (picture,) = video(replace(MAZES, frame=None), level, POLICY, KEY)
     np.testing.assert_array_equal(picture, MAZES.design.image(level))
@@ -73,8 +73,8 @@ def test_a_mazes_frame_lights_what_the_agent_sees(see_through):
     other = np.zeros((7, 7), bool)
     other[4:, 5:] = True  # where the other agent looks
     assert (lit[~other] == expected[~other]).all()
-    centre = tiles[3, 3, side // 2, side // 2].astype(int)
-    assert abs(centre - (0.75 * AGENT + 0.25 * LIGHT)).max() <= 1
+    center = tiles[3, 3, side // 2, side // 2].astype(int)
+    assert abs(center - (0.75 * AGENT + 0.25 * LIGHT)).max() <= 1
 
 
 @pytest.mark.slow

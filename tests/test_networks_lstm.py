@@ -93,7 +93,7 @@ def overall_error(ours: Any, theirs: Any) -> float:
 CASES = {
     "chunks divide": (TINY, 6, 3, 5, 3),
     "a shorter last chunk": (TINY, 7, 3, 5, 3),
-    "one long chunk, one worker": (TINY, 5, 1, 7, 32),
+    "one long chunk, one env": (TINY, 5, 1, 7, 32),
     "the released heads": (RELEASED, 4, 2, 7, 3),
     "a last chunk of one step": (RELEASED, 3, 2, 5, 2),
 }
@@ -161,7 +161,7 @@ def test_nothing_crosses_the_beginning_of_an_episode():
 
     value, by_carry = jax.jit(jax.value_and_grad(late_value), compiler_options=SOON)(case.carry)
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(by_carry))
-    fresh = case.steps(4, 7)._replace(carry=lstm.zeros(3, TINY.hidden))
+    fresh = case.steps(4, 7)._replace(carry=lstm.zero_carry(3, TINY.hidden))
     alone = jax.jit(partial(apply, network), compiler_options=SOON)(fresh)[1].value.sum()
     assert_allclose(value, alone, rtol=1e-5)
 

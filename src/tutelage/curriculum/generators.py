@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from tutelage.learning import ppo as learning
 from tutelage.learning.network import Network
 from tutelage.learning.ppo import PPO, Metrics
-from tutelage.learning.rollout import play
+from tutelage.learning.rollout import collect_rollout
 from tutelage.types import Design, Key, Level
 
 
@@ -65,7 +65,7 @@ def teacher(design: Design, network: Network, ppo: PPO) -> Generator:
     def propose(learner: learning.Learner, keys: Key) -> tuple[Level, Any]:
         weights = network.pack(learner.params)
         play_keys, build_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
-        rollout, state = play(editor, network, weights, play_keys, (), editor.horizon)
+        rollout, state = collect_rollout(editor, network, weights, play_keys, (), editor.horizon)
         levels = jax.vmap(design.build)(build_keys, state)
         return jax.tree.map(lambda x: x[:, None], levels), rollout
 

@@ -52,7 +52,7 @@ def optimal_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, k
     for draws in chain.from_iterable(grouped(levels, episodes)):
         oracle = partial(domain.optimal_return, draws.env)
         drawn, keys = draws(key)
-        best = jnp.broadcast_to(jax.jit(oracle)(drawn), keys.shape) if draws.alike else jax.jit(jax.vmap(oracle))(drawn)
+        best = jnp.broadcast_to(jax.jit(oracle if draws.same_level else jax.vmap(oracle))(drawn), keys.shape)
         for level, returns in zip(draws.levels, draws.by_level(np.asarray(best)), strict=True):
             scores[level.name] = Score(level.name, returns, None, domain.solved_above)
     return [scores[level.name] for level in levels]

@@ -1,4 +1,4 @@
-"""Layers that several networks share, as flax modules."""
+"""Layers that several networks share, as flax modules; and the check of their sizes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.nn.initializers import orthogonal
 
 from tutelage.networks import lstm
+from tutelage.types import InputError
 
 
 class ScannedLSTM(nn.Module):
@@ -37,8 +38,8 @@ class ScannedLSTM(nn.Module):
         return nn.scan(cell, variable_broadcast="params", split_rngs={"params": False})(self, carry, xs)
 
 
-class Tower(nn.Module):
-    """Fully connected layers; the last one is linear and starts at `scale`."""
+class MLP(nn.Module):
+    """Fully connected layers; the last one is linear, with orthogonal initial weights of gain `scale`."""
 
     sizes: Sequence[int]
     scale: float
@@ -50,3 +51,10 @@ class Tower(nn.Module):
         for i, size in enumerate(self.sizes[:-1]):
             x = self.activation(nn.Dense(size, kernel_init=orthogonal(2**0.5), name=f"layer{i}")(x))
         return nn.Dense(self.sizes[-1], kernel_init=orthogonal(self.scale), name="out")(x)
+
+
+def check_sizes(network: str, **sizes: int | Sequence[int]) -> None:
+    """Refuse sizes of a network's layers that are not positive."""
+    for name, size in sizes.items():
+        if any(each < 1 for each in (size if isinstance(size, Sequence) else [size])):
+            raise InputError(f"The {network} needs layers with at least one unit; got {name} = {size}.")
