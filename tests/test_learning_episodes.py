@@ -88,3 +88,22 @@ def test_what_an_environment_says_after_its_end_does_not_count():
     weights, keys, levels = setting(network, 9)
     outcome = queued(network, weights, keys, levels, num_envs=9)  # short ones are stepped on beside the long ones
     assert np.isfinite(outcome.returns).all()
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_a_recording_holds_every_state_and_reward(num_envs):
+    network = remembering()
+    weights, keys, levels = setting(network, 7)
+    outcome = queued(network, weights, keys, levels, num_envs=num_envs, record=True)
+    plain = queued(network, weights, keys, levels, num_envs=num_envs)
+    np.testing.assert_array_equal(outcome.returns, plain.returns)
+    assert plain.recording == ()
+    states, rewards, _ = outcome.recording
+    assert rewards.shape == (7, LONG)
+    assert states.time.shape == (7, LONG + 1)
+    for episode, length in enumerate(levels):
+        np.testing.assert_array_equal(states.time[episode, : length + 1], np.arange(length + 1))
+        np.testing.assert_array_equal(rewards[episode, length:], 0)
+        np.testing.assert_array_equal(states.time[episode, length + 1 :], 0)
+        total = np.cumsum(np.asarray(rewards[episode, :length]), dtype=np.float32)[-1]
+        assert total == outcome.returns[episode]

@@ -239,6 +239,12 @@ def test_a_grid_that_does_not_fit_the_actions_is_refused():
         network.apply(packed, network.initial_carry(1), obs, jnp.ones((1, 1), bool))
 
 
+@pytest.mark.parametrize("wrong", [{"hidden": 0}, {"hidden": -4}, {"head": (8, 0)}, {"filters": -1}])
+def test_sizes_that_make_no_sense_are_refused_in_words(wrong):
+    with pytest.raises(InputError, match="The teacher needs layers with at least one unit"):
+        maze_teacher(MazeTeacher(**wrong))
+
+
 @pytest.mark.slow
 def test_fast_equals_plain_at_the_papers_size_as_training_compiles_it():
     module = MazeTeacher(hidden=256)

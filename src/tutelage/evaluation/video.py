@@ -57,11 +57,11 @@ def watch(
         env, level = where.env, jax.jit(where.draw)(draw_key)
     else:
         env, level = domain.env, where
-    scene, outcome = _record(env, policy.network, greedy, policy.weights, level, key)
-    (total,), (length,) = outcome.returns.tolist(), outcome.lengths.tolist()
-    states = jax.tree.map(lambda x: x[0, : length + 1], outcome.recording.states)
-    rewards = np.asarray(outcome.recording.rewards)[0, :length]
-    return Episode(env, level, scene, states, rewards, total, domain.solved_above)
+    outcome = _record(env, policy.network, greedy, policy.weights, level, key)
+    (total,), (length,), recording = outcome.returns.tolist(), outcome.lengths.tolist(), outcome.recording
+    states = jax.tree.map(lambda x: x[0, : length + 1], recording.states)
+    rewards = np.asarray(recording.rewards)[0, :length]
+    return Episode(env, level, recording.scene, states, rewards, total, domain.solved_above)
 
 
 def frames(domain: Domain, episode: Episode, most: int = 200) -> list[np.ndarray]:
@@ -95,11 +95,10 @@ def video(
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _record(env: Env, network: Network, greedy: bool, weights: Packed, level: Level, key: Key) -> tuple[Scene, Outcome]:
-    outcome = run_episodes(
+def _record(env: Env, network: Network, greedy: bool, weights: Packed, level: Level, key: Key) -> Outcome:
+    return run_episodes(
         env, network, weights, key[None], level, num_envs=1, same_level=True, greedy=greedy, record=True
     )
-    return env.load(level), outcome
 
 
 @partial(jax.jit, static_argnums=(0, 1))

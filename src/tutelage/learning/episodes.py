@@ -26,6 +26,8 @@ class Recording(NamedTuple):
     states: State
     """Leaves [E, H + 1, ...]: the first state is that of the reset."""
     rewards: Float[Array, "E H"]
+    scene: Scene = ()
+    """The one that all episodes share, if they do."""
 
 
 class Outcome(NamedTuple):
@@ -34,8 +36,8 @@ class Outcome(NamedTuple):
     returns: Float[Array, "E"]
     """Undiscounted."""
     lengths: Int[Array, "E"]
-    recording: Recording | tuple[()] = ()
-    """Empty unless asked for."""
+    recording: Any = ()
+    """A `Recording` if asked for, else the empty tuple."""
 
 
 class _Envs(NamedTuple):
@@ -106,7 +108,7 @@ def run_episodes(
         starts = ~envs.running & (episode < count)
         scenes, begun = begin(jnp.minimum(episode, count - 1))
         state, obs = select(starts, begun, (envs.state, envs.obs))
-        recording: Any = loop.outcome.recording
+        recording = loop.outcome.recording
         if record:
             recording = recording._replace(states=_write(recording.states, starts, episode, 0, state))
         returns, time = (jnp.where(starts, 0, x) for x in (envs.returns, envs.time))
@@ -156,7 +158,7 @@ def run_episodes(
 
     # every env begins with a refill, so these only need the right shapes
     scenes, (state, obs) = zeros_of(lambda: begin(jnp.zeros(num_envs, jnp.int32)))
-    recording: Recording | tuple[()] = ()
+    recording: Any = ()
     if record:
         sizes = count, env.horizon + 1
         states = jax.tree.map(lambda x: lax.full((*sizes, *x.shape[1:]), 0, x.dtype), state)
@@ -168,6 +170,8 @@ def run_episodes(
         run_round,
         _Loop(envs, scenes, jnp.int32(0), Outcome(*_no_steps(count), recording)),
     )
+    if record:
+        return end.outcome._replace(recording=end.outcome.recording._replace(scene=shared_scene))
     return end.outcome
 
 

@@ -53,8 +53,9 @@ class MLP(nn.Module):
         return nn.Dense(self.sizes[-1], kernel_init=orthogonal(self.scale), name="out")(x)
 
 
-def check_sizes(network: str, **sizes: int | Sequence[int]) -> None:
-    """Refuse sizes of a network's layers that are not positive."""
+def check_sizes(network: str, **sizes: int | Sequence[int] | None) -> None:
+    """Refuse sizes that are not positive; None stands for a layer that is left out."""
     for name, size in sizes.items():
-        if any(each < 1 for each in (size if isinstance(size, Sequence) else [size])):
+        each = [] if size is None else [size] if isinstance(size, int) else size
+        if any(units < 1 for units in each):
             raise InputError(f"The {network} needs layers with at least one unit; got {name} = {size}.")
