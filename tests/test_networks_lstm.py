@@ -198,6 +198,6 @@ def test_both_networks_say_they_remember():
 @pytest.mark.parametrize("wrong", [{"hidden": -4}, {"hidden": 0}, {"head": (-1,)}, {"filters": 0}, {"embedding": 0}])
 def test_sizes_that_make_no_sense_are_refused_in_words(wrong):
     ((name, size),) = wrong.items()
-    says = re.escape(f"The student needs layers with at least one unit; got {name} = {size}.")
+    says = re.escape(f"MazeStudent needs layers with at least one unit; got {name} = {size}.")
     with pytest.raises(InputError, match=says):
         maze_student(MazeStudent(**wrong))

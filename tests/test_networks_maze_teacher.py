@@ -241,7 +241,7 @@ def test_a_grid_that_does_not_fit_the_actions_is_refused():
 
 @pytest.mark.parametrize("wrong", [{"hidden": 0}, {"hidden": -4}, {"head": (8, 0)}, {"filters": -1}])
 def test_sizes_that_make_no_sense_are_refused_in_words(wrong):
-    with pytest.raises(InputError, match="The teacher needs layers with at least one unit"):
+    with pytest.raises(InputError, match="MazeTeacher needs layers with at least one unit"):
         maze_teacher(MazeTeacher(**wrong))
 
 

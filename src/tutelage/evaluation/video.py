@@ -80,20 +80,6 @@ def frames(domain: Domain, episode: Episode, most: int = 200) -> list[np.ndarray
     ]
 
 
-def video(
-    domain: Domain,
-    where: TestLevel | Level,
-    policy: Policy,
-    key: Key,
-    max_frames: int = 200,
-    *,
-    number: int = 0,
-    greedy: bool = False,
-) -> list[np.ndarray]:
-    """The frames of one episode: `watch`, then `frames`."""
-    return frames(domain, watch(domain, where, policy, key, number=number, greedy=greedy), max_frames)
-
-
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _record(env: Env, network: Network, greedy: bool, weights: Packed, level: Level, key: Key) -> Outcome:
     return run_episodes(

@@ -23,34 +23,28 @@ from tutelage.types import Env, Key, Level, Obs, Scene, State
 class Recording(NamedTuple):
     """What happened in episodes that are no longer than H steps; zeros after an episode's end."""
 
-    states: State
-    """Leaves [E, H + 1, ...]: the first state is that of the reset."""
+    states: State  # leaves [E, H + 1, ...]: the first state is that of the reset
     rewards: Float[Array, "E H"]
-    scene: Scene = ()
-    """The one that all episodes share, if they do."""
+    scene: Scene = ()  # the one that all episodes share, if they do
 
 
 class Outcome(NamedTuple):
     """The results of episodes."""
 
-    returns: Float[Array, "E"]
-    """Undiscounted."""
+    returns: Float[Array, "E"]  # undiscounted
     lengths: Int[Array, "E"]
-    recording: Any = ()
-    """A `Recording` if asked for, else the empty tuple."""
+    recording: Any = ()  # a `Recording` if asked for, else the empty tuple
 
 
 class _Envs(NamedTuple):
     """Episodes under way; leaves [W, ...]."""
 
-    episode: Int[Array, "W"]
-    """Which of the E episodes this is; E if none."""
+    episode: Int[Array, "W"]  # which of the E episodes this is; E if none
     carry: Carry
     state: State
     obs: Obs
     running: Bool[Array, "W"]
-    returns: Float[Array, "W"]
-    """So far."""
+    returns: Float[Array, "W"]  # so far
     time: Int[Array, "W"]
 
 
@@ -58,10 +52,8 @@ class _Loop(NamedTuple):
     """The state of the loop over refills."""
 
     envs: _Envs
-    scenes: Scene
-    """Leaves [W, ...]; the empty tuple if all episodes share one."""
-    started: Int[Array, ""]
-    """How many episodes of the queue have begun."""
+    scenes: Scene  # leaves [W, ...]; the empty tuple if all episodes share one
+    started: Int[Array, ""]  # how many episodes of the queue have begun
     outcome: Outcome
 
 

@@ -92,12 +92,9 @@ class Learner(NamedTuple):
     """A policy and the state of its training."""
 
     params: Params
-    opt_state: Any
-    """Adam's, of all parameters in one long row."""
-    return_stats: returns.RunningMoments
-    """Of discounted returns."""
-    updates: Int[Array, "*S"]
-    """Gradient updates so far."""
+    opt_state: Any  # Adam's, of all parameters in one long row
+    return_stats: returns.RunningMoments  # of discounted returns
+    updates: Int[Array, "*S"]  # gradient updates so far
 
 
 class Estimate(NamedTuple):

@@ -61,8 +61,7 @@ class Episodes(NamedTuple):
     mean_return: Float[Array, ""]
     best_return: Float[Array, ""]
     mean_length: Float[Array, ""]
-    solved: Float[Array, ""]
-    """The share whose return is above a threshold."""
+    solved: Float[Array, ""]  # the share whose return is above a threshold
 
 
 def endings(reward: Float[Array, "T"], done: Bool[Array, "T"]) -> tuple[Bool[Array, "T"], Float[Array, "T"]]:
@@ -105,8 +104,7 @@ class RunningMoments(NamedTuple):
 
     number: Float[Array, "*S"]
     mean: Float[Array, "*S"]
-    squares: Float[Array, "*S"]
-    """The sum of squared deviations from the mean."""
+    squares: Float[Array, "*S"]  # the sum of squared deviations from the mean
 
     @property
     def std(self) -> Float[Array, "*S"]:

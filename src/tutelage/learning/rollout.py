@@ -25,20 +25,15 @@ class Rollout(NamedTuple):
     """What the students' update and the scores read. All leaves are [T, B, ...] unless noted."""
 
     obs: Obs
-    first: Bool[Array, "T B"]
-    """Whether an episode begins with this step."""
+    first: Bool[Array, "T B"]  # whether an episode begins with this step
     action: Action
-    log_prob: Float[Array, "T B"]
-    """Of the action when it was taken."""
-    value: Float[Array, "T B"]
-    """V(obs)."""
+    log_prob: Float[Array, "T B"]  # of the action when it was taken
+    value: Float[Array, "T B"]  # V(obs)
     reward: Float[Array, "T B"]
     terminated: Bool[Array, "T B"]
     truncated: Bool[Array, "T B"]
-    truncation_value: Float[Array, "T B"]
-    """V of the observation in which a time limit truncated an episode, 0 elsewhere."""
-    last_value: Float[Array, "B"]
-    """V of the observation after the last step."""
+    truncation_value: Float[Array, "T B"]  # V of the observation at which a time limit truncated an episode, else 0
+    last_value: Float[Array, "B"]  # V of the observation after the last step
 
     @property
     def done(self) -> Bool[Array, "*S T B"]:
@@ -53,8 +48,7 @@ class _Loop(NamedTuple):
     state: State
     obs: Obs
     first: Bool[Array, "B"]
-    episode: Int[Array, "B"]
-    """How many episodes this env has ended."""
+    episode: Int[Array, "B"]  # how many episodes this env has ended
 
 
 def collect_rollout(

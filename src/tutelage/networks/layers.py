@@ -53,9 +53,10 @@ class MLP(nn.Module):
         return nn.Dense(self.sizes[-1], kernel_init=orthogonal(self.scale), name="out")(x)
 
 
-def check_sizes(network: str, **sizes: int | Sequence[int] | None) -> None:
-    """Refuse sizes that are not positive; None stands for a layer that is left out."""
-    for name, size in sizes.items():
+def check_sizes(module: nn.Module, *names: str) -> None:
+    """Refuse sizes of layers that are not positive; None stands for a layer that is left out."""
+    for name in names:
+        size = getattr(module, name)
         each = [] if size is None else [size] if isinstance(size, int) else size
         if any(units < 1 for units in each):
-            raise InputError(f"The {network} needs layers with at least one unit; got {name} = {size}.")
+            raise InputError(f"{type(module).__name__} needs layers with at least one unit; got {name} = {size}.")

@@ -72,7 +72,7 @@ def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: A
         dtype: `jnp.bfloat16` rounds the operands of the core's matrix products; sums stay in float32.
     """
     module = module or MazeStudent()
-    check_sizes("student", filters=module.filters, embedding=module.embedding, hidden=module.hidden, head=module.head)
+    check_sizes(module, "filters", "embedding", "hidden", "head")
     plain = plain_maze_student(module)
 
     def pack(params: Params) -> _Packed:

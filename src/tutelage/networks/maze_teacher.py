@@ -95,7 +95,7 @@ def maze_teacher(module: MazeTeacher | None = None) -> Network:
     A recurrent one takes grids that have one inner cell for each action.
     """
     module = module or MazeTeacher()
-    check_sizes("teacher", filters=module.filters, embedding=module.embedding, hidden=module.hidden, head=module.head)
+    check_sizes(module, "filters", "embedding", "hidden", "head")
     plain = plain_maze_teacher(module)
     hidden = module.hidden
     if hidden is None:

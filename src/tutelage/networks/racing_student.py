@@ -77,13 +77,7 @@ def plain_racing_student(module: RacingStudent) -> Network:
 
 def racing_student(module: RacingStudent) -> Network:
     """The CarRacing student, fast."""
-    check_sizes(
-        "student",
-        kernels=module.kernels,
-        strides=module.strides,
-        channels=module.channels,
-        hidden=module.hidden,
-    )
+    check_sizes(module, "kernels", "strides", "channels", "hidden")
     plain = plain_racing_student(module)
 
     def apply(params: Params, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:

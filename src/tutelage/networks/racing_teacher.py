@@ -49,5 +49,5 @@ class RacingTeacher(nn.Module):
 def racing_teacher(module: RacingTeacher | None = None) -> Network:
     """The CarRacing generator's network."""
     module = module or RacingTeacher()
-    check_sizes("teacher", channels=module.channels, embedding=module.embedding, hidden=module.hidden)
+    check_sizes(module, "channels", "embedding", "hidden")
     return from_flax(module)
