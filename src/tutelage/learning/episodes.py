@@ -126,7 +126,7 @@ def run_episodes(
             )
         # rewards after an episode's end do not count, not even if they are NaN
         returns = jnp.where(envs.running, envs.returns + after.reward, envs.returns)
-        # an environment that breaks its promise of a horizon must not keep the loop running for ever
+        # the loop also ends for an environment that runs past its own horizon
         over = after.terminated | after.truncated | (time >= env.horizon)
         return _Envs(envs.episode, carry, state, after.obs, envs.running & ~over, returns, time), recording
 

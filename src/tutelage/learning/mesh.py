@@ -43,7 +43,7 @@ def use_cores(count: int | None = None) -> None:
 
 def cores() -> int:
     """How many cores this process may use."""
-    # only Linux says which
+    # only Linux has the affinity
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

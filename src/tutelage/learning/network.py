@@ -20,7 +20,7 @@ Params = Any
 """A pytree of weights: what is learned, saved and exported."""
 
 Packed = Any
-"""Weights as `apply` wants them."""
+"""Weights in the form that `apply` takes."""
 
 Carry = Any
 """A recurrent network's state between two steps, leaves [B, ...]; the empty tuple if it is not recurrent."""

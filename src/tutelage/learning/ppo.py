@@ -98,7 +98,7 @@ class Learner(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a rollout says about its steps."""
+    """Advantages and value targets of a rollout."""
 
     advantage: Float[Array, "*S T B"]
     target: Float[Array, "*S T B"]

@@ -67,7 +67,7 @@ def step(
         carry: what `step` or `unroll` returned for the step before.
         grid: u8[B, H, W, C].
         passed: s, f32[B, X].
-        first: bool[B]; where an episode begins all sums are computed anew, so that rounding errors do not add up.
+        first: bool[B]; where an episode begins all sums are recomputed, so that rounding errors do not add up.
 
     Returns:
         The carry, and z f32[B, N].
