@@ -7,7 +7,7 @@ from tutelage.checks import check_domain
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import METHODS, Method
-from tutelage.curriculum.step import Parts
+from tutelage.curriculum.parts import Parts
 from tutelage.evaluation.evaluate import Evaluator
 from tutelage.learning.mesh import use_cores
 from tutelage.learning.network import Network

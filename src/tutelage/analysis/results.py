@@ -66,8 +66,9 @@ def by_method(runs: Sequence[Run]) -> dict[str, list[Run]]:
     if not runs:
         raise InputError("There is nothing to show or to compare: give at least one run.")
     groups: dict[str, list[Run]] = {}
-    for method in METHODS:
-        peers = [run for run in runs if run.config.method == method]
+    names = {run.config.method.name for run in runs}
+    for method in [*(name for name in METHODS if name in names), *sorted(names - METHODS.keys())]:
+        peers = [run for run in runs if run.config.method.name == method]
         for run, distinctions in zip(peers, _distinctions([_settings(run) for run in peers]), strict=True):
             group = groups.setdefault(", ".join([method, *distinctions]), [])
             for other in group:
@@ -89,9 +90,7 @@ def read_study(runs: Sequence[Run], suite: str | None = None, metric: Metric | N
         metric: the rate of solved episodes where episodes can be solved, else the return, if not said otherwise.
     """
     groups = by_method(runs)
-    domain = _only(
-        {str(run.config.to_json()["domain"]): run.directory for run in runs}, "practised {}", "runs of one domain"
-    )
+    domain = _only({run.config.setup.name: run.directory for run in runs}, "practiced {}", "runs of one domain")
     rows: dict[Path, Rows] = {run.directory: run.evaluations() for run in runs}
     suite = suite or _only_suite(rows)
     rows = {path: [row for row in each if row["suite"] == suite] for path, each in rows.items()}

@@ -19,9 +19,9 @@ from tutelage.cli.game import Game
 from tutelage.cli.levels import Levels
 from tutelage.cli.play import Play
 from tutelage.cli.report import Report
-from tutelage.cli.train import Resume, Train, default_config
+from tutelage.cli.study import StudyVerb
+from tutelage.cli.train import Resume, Train, parse
 from tutelage.curriculum.curriculum import NotFiniteError
-from tutelage.training.config import Config
 from tutelage.types import InputError
 
 DESCRIPTION = "Train agents that generalise, by letting two teachers choose the levels they practise on."
@@ -42,25 +42,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parse(arguments: Sequence[str]) -> Any:
     """The verb, with all its options."""
-    after = arguments[1:] if arguments[:1] == ["train"] else []
-    config = default_config(after)
-    verb: Any = tyro.cli(_verbs(config), args=arguments, prog="tutelage", description=DESCRIPTION)
-    if isinstance(verb, Train) and verb.config_file is None and verb.config.method != config.method:
-        # another word of the command looked like a method, and its preset's defaults are not this one's
-        config = default_config(after, verb.config.method)
-        verb = tyro.cli(_verbs(config), args=arguments, prog="tutelage", description=DESCRIPTION)
-    return verb
+    if arguments[:1] == ["train"]:
+        return parse(arguments[1:])
+    return tyro.cli(_VERBS, args=arguments, prog="tutelage", description=DESCRIPTION)
 
 
-def _verbs(config: Config[Any]) -> Any:
-    trainer: Any = Train[type(config.setup)]  # type: ignore[misc]
-    return (
-        Annotated[trainer, subcommand("train", default=trainer(config))]
-        | Annotated[Resume, subcommand("resume")]
-        | Annotated[Eval, subcommand("eval")]
-        | Annotated[Play, subcommand("play")]
-        | Annotated[Compare, subcommand("compare")]
-        | Annotated[Report, subcommand("report")]
-        | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
-        | Annotated[Game, subcommand("game"), OmitArgPrefixes]
-    )
+_VERBS: Any = (
+    Annotated[Train[Any], subcommand("train")]
+    | Annotated[Resume, subcommand("resume")]
+    | Annotated[Eval, subcommand("eval")]
+    | Annotated[Play, subcommand("play")]
+    | Annotated[Compare, subcommand("compare")]
+    | Annotated[Report, subcommand("report")]
+    | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
+    | Annotated[StudyVerb, subcommand("study"), OmitArgPrefixes]
+    | Annotated[Game, subcommand("game"), OmitArgPrefixes]
+)

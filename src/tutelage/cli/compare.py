@@ -13,7 +13,6 @@ from tutelage.analysis import plots
 from tutelage.analysis.compare import Comparison, compare
 from tutelage.analysis.results import Clock, Metric
 from tutelage.files import csv_text, write_atomically
-from tutelage.training.presets import setup_named
 from tutelage.training.run import Run, find_runs
 from tutelage.types import InputError
 
@@ -39,13 +38,12 @@ class Compare:
     """Make intervals by resampling runs with all their levels, instead of each level's runs by themselves."""
     out: Path = Path("compare")
     """The directory to write to."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Print the tables and write the files."""
-        setup = setup_named(self.domain) if self.domain else None
-        runs = find_runs(self.runs, setup)
+        runs = find_runs(self.runs, self.allow)
         comparisons = list(self._comparisons(runs))
         print("\n\n\n".join(comparison.table() for comparison in comparisons), flush=True)
         try:

@@ -19,7 +19,6 @@ from tutelage.files import csv_text, write_atomically
 from tutelage.learning.mesh import use_cores
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Setup
-from tutelage.training.presets import setup_named
 from tutelage.training.run import Run
 from tutelage.types import InputError, Json, TestLevel
 
@@ -75,8 +74,8 @@ class Eval:
     """All levels and all actions follow from this number."""
     out: Path | None = None
     """Where to write the table: eval-SUITE.csv in each run's directory, if not said otherwise."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Evaluate all runs, print the table and write the files."""
@@ -84,8 +83,7 @@ class Eval:
             raise InputError("Name at least one run directory.")
         use_cores()
         keep_programs()
-        setup = setup_named(self.domain) if self.domain else None
-        runs = [Run.load(directory, setup) for directory in self.runs]
+        runs = [Run.load(directory, self.allow) for directory in self.runs]
         suites = {self._suite(run) for run in runs}
         if len({run.domain.name for run in runs}) > 1 or len(suites) > 1:
             raise InputError("These runs are of different domains or suites; evaluate them in separate calls.")

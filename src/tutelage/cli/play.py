@@ -13,7 +13,6 @@ from tyro.conf import Positional
 from tutelage.evaluation.images import gif
 from tutelage.evaluation.video import frames, watch
 from tutelage.training.compilation import keep_programs
-from tutelage.training.presets import setup_named
 from tutelage.training.run import Run
 from tutelage.types import Domain, InputError, Key, TestLevel
 
@@ -36,13 +35,13 @@ class Play:
     """Of a test level: which episode of `tutelage eval` with the same seed to show."""
     max_frames: int = 200
     """Pictures in the video; a longer episode is shown at intervals."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Play, print how it went, and write the video."""
         keep_programs()
-        run = Run.load(self.directory, setup_named(self.domain) if self.domain else None)
+        run = Run.load(self.directory, self.allow)
         if self.episode < 0:
             raise InputError(f"Episodes are counted from 0 upwards, not {self.episode}.")
         key = jax.random.key(self.seed)

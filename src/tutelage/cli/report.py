@@ -8,7 +8,6 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from tutelage.analysis.report import report
-from tutelage.training.presets import setup_named
 from tutelage.training.run import REPORT, find_runs
 
 
@@ -25,11 +24,11 @@ class Report:
     """The file to write, by default report.html: in the run's directory, or here if there are several runs."""
     videos: bool = True
     """Also play a few episodes and show them."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Write the page, and say where it is."""
-        runs = find_runs(self.runs, setup_named(self.domain) if self.domain else None)
+        runs = find_runs(self.runs, self.allow)
         out = self.out or (runs[0].directory / REPORT if len(runs) == 1 else Path(REPORT))
         print(f"The report is in {report(runs, out, with_films=self.videos)}.")

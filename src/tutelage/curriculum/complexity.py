@@ -24,7 +24,7 @@ class _Reader(NamedTuple):
     free: Int[Array, ""]  # the next number to give
 
 
-def lzw_codes(action: Int[Array, "T"], first: Bool[Array, "T"], actions: int) -> Int[Array, "T"]:
+def lzw_codes(action: Int[Array, " T"], first: Bool[Array, " T"], actions: int) -> Int[Array, " T"]:
     """How many codes each episode of a trajectory needs so far.
 
     Every episode begins with an empty dictionary.

@@ -70,7 +70,7 @@ class Beta(NamedTuple):
     low: Float[Array, "*batch D"]
     high: Float[Array, "*batch D"]
 
-    def sample(self, key: Key) -> Float[Array, "D"]:
+    def sample(self, key: Key) -> Float[Array, " D"]:
         """One action."""
         unit = jax.random.beta(key, self.alpha, self.beta)
         # where `high − low` is rounded up, a draw of 1 would land outside

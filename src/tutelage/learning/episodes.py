@@ -31,21 +31,21 @@ class Recording(NamedTuple):
 class Outcome(NamedTuple):
     """The results of episodes."""
 
-    returns: Float[Array, "E"]  # undiscounted
-    lengths: Int[Array, "E"]
+    returns: Float[Array, " E"]  # undiscounted
+    lengths: Int[Array, " E"]
     recording: Any = ()  # a `Recording` if asked for, else the empty tuple
 
 
 class _Envs(NamedTuple):
     """Episodes under way; leaves [W, ...]."""
 
-    episode: Int[Array, "W"]  # which of the E episodes this is; E if none
+    episode: Int[Array, " W"]  # which of the E episodes this is; E if none
     carry: Carry
     state: State
     obs: Obs
-    running: Bool[Array, "W"]
-    returns: Float[Array, "W"]  # so far
-    time: Int[Array, "W"]
+    running: Bool[Array, " W"]
+    returns: Float[Array, " W"]  # so far
+    time: Int[Array, " W"]
 
 
 class _Loop(NamedTuple):
@@ -87,7 +87,7 @@ def run_episodes(
     shared_scene = env.load(levels) if same_level else ()
     scene_axis = None if same_level else 0
 
-    def begin(episode: Int[Array, "W"]) -> tuple[Scene, tuple[State, Obs]]:
+    def begin(episode: Int[Array, " W"]) -> tuple[Scene, tuple[State, Obs]]:
         scenes = () if same_level else jax.vmap(env.load)(jax.tree.map(lambda x: x[episode], levels))
         begun = jax.vmap(env.reset, (0, scene_axis))(reset_keys[episode], shared_scene if same_level else scenes)
         return scenes, begun
@@ -167,12 +167,12 @@ def run_episodes(
     return end.outcome
 
 
-def _no_steps(count: int) -> tuple[Float[Array, "N"], Int[Array, "N"]]:
+def _no_steps(count: int) -> tuple[Float[Array, " N"], Int[Array, " N"]]:
     return jnp.zeros(count), jnp.zeros(count, jnp.int32)
 
 
 def _write(
-    tree: Any, which: Bool[Array, "W"], episode: Int[Array, "W"], time: Int[Array, "W"] | int, values: Any
+    tree: Any, which: Bool[Array, " W"], episode: Int[Array, " W"], time: Int[Array, " W"] | int, values: Any
 ) -> Any:
     """Write values [W, ...] into leaves [E, H, ...] at (episode, time), where `which`."""
     return jax.tree.map(

@@ -54,7 +54,7 @@ class Network(NamedTuple):
         """Whether the output depends on earlier observations."""
         return bool(jax.tree.leaves(jax.eval_shape(lambda: self.initial_carry(1))))
 
-    def step(self, weights: Packed, carry: Carry, obs: Obs, first: Bool[Array, "B"]) -> tuple[Carry, Head]:
+    def step(self, weights: Packed, carry: Carry, obs: Obs, first: Bool[Array, " B"]) -> tuple[Carry, Head]:
         """`apply` on one step of B envs; leaves [B, ...]."""
         carry, head = self.apply(weights, carry, jax.tree.map(lambda x: x[None], obs), first[None])
         return carry, jax.tree.map(lambda x: x[0], head)

@@ -218,7 +218,7 @@ class _Batch(NamedTuple):
     target: Float[Array, "T B"]
 
 
-def _units(network: Network, batch: _Batch) -> tuple[int, Callable[[Int[Array, "size"] | None], _Batch]]:
+def _units(network: Network, batch: _Batch) -> tuple[int, Callable[[Int[Array, " size"] | None], _Batch]]:
     """How many units minibatches are made of, and a function that takes some of them (None: all)."""
     if not network.recurrent:
         # the order of steps does not matter: one long row of them, env by env

@@ -15,15 +15,15 @@ from tutelage.learning import mesh
 
 
 def gae(
-    reward: Float[Array, "T"],
-    value: Float[Array, "T"],
-    terminated: Bool[Array, "T"],
-    truncated: Bool[Array, "T"],
-    truncation_value: Float[Array, "T"],
+    reward: Float[Array, " T"],
+    value: Float[Array, " T"],
+    terminated: Bool[Array, " T"],
+    truncated: Bool[Array, " T"],
+    truncation_value: Float[Array, " T"],
     last_value: Float[Array, ""],
     gamma: float,
     gae_lambda: float,
-) -> Float[Array, "T"]:
+) -> Float[Array, " T"]:
     """Generalized advantage estimation over a trajectory that may hold many episodes.
 
         δ_t = r_t + γ·V'_t − V(s_t),   A_t = δ_t + γλ·A_{t+1}  (A_{t+1} = 0 across an episode's end)
@@ -64,7 +64,7 @@ class Episodes(NamedTuple):
     solved: Float[Array, ""]  # the share whose return is above a threshold
 
 
-def endings(reward: Float[Array, "T"], done: Bool[Array, "T"]) -> tuple[Bool[Array, "T"], Float[Array, "T"]]:
+def endings(reward: Float[Array, " T"], done: Bool[Array, " T"]) -> tuple[Bool[Array, " T"], Float[Array, " T"]]:
     """Where the episodes of a trajectory end, and the running return of each.
 
     Args:
@@ -79,7 +79,7 @@ def endings(reward: Float[Array, "T"], done: Bool[Array, "T"]) -> tuple[Bool[Arr
     return done, discounted_sums(reward, done, 1.0)
 
 
-def episodes(reward: Float[Array, "T"], done: Bool[Array, "T"], solved_above: float = 0.0) -> Episodes:
+def episodes(reward: Float[Array, " T"], done: Bool[Array, " T"], solved_above: float = 0.0) -> Episodes:
     """Undiscounted returns of the episodes in a trajectory that starts with a reset.
 
     Args:
@@ -117,7 +117,7 @@ def zero_moments() -> RunningMoments:
     return RunningMoments(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
 
 
-def update_moments(moments: RunningMoments, values: Float[Array, "..."]) -> RunningMoments:
+def update_moments(moments: RunningMoments, values: Float[Array, " ..."]) -> RunningMoments:
     """Add every device's `values` (the parallel variance of Chan, Golub and LeVeque)."""
     count = jnp.asarray(values.size * mesh.count(), jnp.float32)
     mean = mesh.mean(values.mean())
@@ -131,7 +131,7 @@ def update_moments(moments: RunningMoments, values: Float[Array, "..."]) -> Runn
     )
 
 
-def discounted_sums(reward: Float[Array, "T"], done: Bool[Array, "T"], gamma: float) -> Float[Array, "T"]:
+def discounted_sums(reward: Float[Array, " T"], done: Bool[Array, " T"], gamma: float) -> Float[Array, " T"]:
     """G_t = r_t + γ·G_{t−1}, restarted with each episode: rewards are scaled by the std of these."""
 
     def over_step(running: Array, xs: tuple[Array, Array]) -> tuple[Array, Array]:

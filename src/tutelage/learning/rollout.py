@@ -33,7 +33,7 @@ class Rollout(NamedTuple):
     terminated: Bool[Array, "T B"]
     truncated: Bool[Array, "T B"]
     truncation_value: Float[Array, "T B"]  # V of the observation at which a time limit truncated an episode, else 0
-    last_value: Float[Array, "B"]  # V of the observation after the last step
+    last_value: Float[Array, " B"]  # V of the observation after the last step
 
     @property
     def done(self) -> Bool[Array, "*S T B"]:
@@ -47,8 +47,8 @@ class _Loop(NamedTuple):
     carry: Carry
     state: State
     obs: Obs
-    first: Bool[Array, "B"]
-    episode: Int[Array, "B"]  # how many episodes this env has ended
+    first: Bool[Array, " B"]
+    episode: Int[Array, " B"]  # how many episodes this env has ended
 
 
 def collect_rollout(
@@ -80,12 +80,12 @@ def collect_rollout(
     # an editor's level is empty, so the sizes cannot always be read off it
     scenes = jax.vmap(jax.vmap(env.load, axis_size=count), axis_size=batch)(queues)
 
-    def scene_of(episode: Int[Array, "B"]) -> Scene:
+    def scene_of(episode: Int[Array, " B"]) -> Scene:
         if count == 1:
             return jax.tree.map(lambda x: x[:, 0], scenes)
         return jax.vmap(lambda scenes, i: jax.tree.map(lambda x: x[i], scenes))(scenes, episode % count)
 
-    def value_of(carry: Carry, obs: Obs) -> Float[Array, "B"]:
+    def value_of(carry: Carry, obs: Obs) -> Float[Array, " B"]:
         return network.step(weights, carry, obs, jnp.zeros(batch, bool))[1].value
 
     def over_step(loop: _Loop, keys: tuple[Key, Key, Key]) -> tuple[_Loop, Rollout]:
@@ -128,7 +128,7 @@ def collect_rollout(
     return rollout._replace(last_value=value_of(end.carry, end.obs)), end.state
 
 
-def select(which: Bool[Array, "B"], yes: Any, no: Any) -> Any:
+def select(which: Bool[Array, " B"], yes: Any, no: Any) -> Any:
     """Leaf by leaf [B, ...], for each env, `yes` where `which` and `no` elsewhere."""
     return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), yes, no)
 

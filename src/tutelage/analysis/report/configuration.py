@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from tutelage.analysis import style
 from tutelage.analysis.report.blocks import Block, Columns, Heading, Note, Section, Table
-from tutelage.training.config import flat
 from tutelage.training.run import CONFIG, Run
+from tutelage.training.serialization import flat
 from tutelage.types import Json
 
 
