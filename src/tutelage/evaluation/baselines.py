@@ -1,4 +1,4 @@
-"""What to compare a policy with: one that has not learned, one that acts at random, and the best there could be."""
+"""Baselines: an untrained policy, a random one, and the best possible one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tutelage.types import Discrete, Domain, InputError, Key, Obs, Space, TestLe
 
 
 def uniform_network(actions: Space) -> Network:
-    """A policy that draws every action with the same probability, and has nothing to learn."""
+    """A policy that draws every action with the same probability. It has no parameters."""
 
     def apply(params: Params, carry: Any, obs: Obs, first: jax.Array) -> tuple[Any, Head]:
         if isinstance(actions, Discrete):
@@ -33,8 +33,8 @@ def uniform_network(actions: Space) -> Network:
 
 
 def untrained_scores(evaluator: Evaluator, network: Network, key: Key) -> list[Score]:
-    """The same network before it has learned anything."""
-    # its own key: with the evaluation's, the first weights and the first levels would have to do with each other
+    """The same network, untrained."""
+    # its own key: the evaluation's would correlate the initial weights with the first levels
     params = jax.jit(partial(fresh_params, evaluator.domain, network))(jax.random.fold_in(key, 1))
     return evaluator(params, key)
 
@@ -45,14 +45,14 @@ def random_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, ke
 
 
 def optimal_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, key: Key) -> list[Score]:
-    """What the domain's oracle says of the levels that all others meet under this key. Nobody plays."""
+    """The oracle's returns on the levels that all others meet under this key."""
     if domain.optimal_return is None:
         raise InputError(f"{domain.name} has no oracle (Domain.optimal_return), so nothing is known to be optimal.")
     scores = {}
     for draws in chain.from_iterable(grouped(levels, episodes)):
         oracle = partial(domain.optimal_return, draws.env)
         drawn, keys = draws(key)
-        best = jnp.broadcast_to(jax.jit(oracle)(drawn), keys.shape) if draws.alike else jax.jit(jax.vmap(oracle))(drawn)
+        best = jnp.broadcast_to(jax.jit(oracle if draws.same_level else jax.vmap(oracle))(drawn), keys.shape)
         for level, returns in zip(draws.levels, draws.by_level(np.asarray(best)), strict=True):
             scores[level.name] = Score(level.name, returns, None, domain.solved_above)
     return [scores[level.name] for level in levels]

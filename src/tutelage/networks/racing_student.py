@@ -21,7 +21,7 @@ from jax.nn.initializers import constant, variance_scaling
 from tutelage.learning.distributions import Beta
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.networks import convolution
-from tutelage.networks.layers import Tower
+from tutelage.networks.layers import MLP, check_sizes
 from tutelage.types import Box
 
 BRIGHTEST = 255.0
@@ -51,8 +51,8 @@ class RacingStudent(nn.Module):
             nn.Conv(channels, (kernel, kernel), stride, "VALID", kernel_init=XAVIER, bias_init=constant(0.1))
             for channels, kernel, stride in sizes
         ]
-        self.actor = Tower((self.hidden, 2 * len(self.actions.low)), self.scale, nn.relu)
-        self.critic = Tower((self.hidden, 1), 1.0, nn.relu)
+        self.actor = MLP((self.hidden, 2 * len(self.actions.low)), self.scale, nn.relu)
+        self.critic = MLP((self.hidden, 1), 1.0, nn.relu)
 
     def __call__(self, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
         """(carry, obs, first bool[T, B]) → (carry, Head)."""
@@ -77,6 +77,7 @@ def plain_racing_student(module: RacingStudent) -> Network:
 
 def racing_student(module: RacingStudent) -> Network:
     """The CarRacing student, fast."""
+    check_sizes(module, "kernels", "strides", "channels", "hidden")
     plain = plain_racing_student(module)
 
     def apply(params: Params, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:

@@ -18,7 +18,7 @@ from jax.nn.initializers import orthogonal, xavier_uniform
 
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network, from_flax
-from tutelage.networks.layers import Tower
+from tutelage.networks.layers import MLP, check_sizes
 
 
 class RacingTeacher(nn.Module):
@@ -41,11 +41,13 @@ class RacingTeacher(nn.Module):
         time = jax.nn.one_hot(obs.time, self.steps)
         time = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="time")(time)
         features = jnp.concatenate([sketch.reshape(*first.shape, -1), time, obs.noise], -1)
-        logits = Tower((self.hidden, self.actions), 0.01, nn.relu, name="actor")(features)
-        value = Tower((1,), 1.0, nn.relu, name="critic")(features)
+        logits = MLP((self.hidden, self.actions), 0.01, nn.relu, name="actor")(features)
+        value = MLP((1,), 1.0, nn.relu, name="critic")(features)
         return carry, Head(Categorical(jnp.where(obs.mask, logits, -jnp.inf)), value[..., 0])
 
 
 def racing_teacher(module: RacingTeacher | None = None) -> Network:
     """The CarRacing generator's network."""
-    return from_flax(module or RacingTeacher())
+    module = module or RacingTeacher()
+    check_sizes(module, "channels", "embedding", "hidden")
+    return from_flax(module)
