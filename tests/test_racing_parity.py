@@ -58,6 +58,7 @@ def test_one_step_from_any_state_of_gymnasium(drive):
         np.testing.assert_allclose(ours.phase, theirs.phase, atol=1e-3)
         np.testing.assert_allclose(ours.position, theirs.position, atol=1e-4)
         np.testing.assert_allclose(ours.angle, theirs.angle, atol=1e-5)
+        np.testing.assert_allclose(ours.lock, theirs.lock, atol=0.01)
 
 
 def test_the_first_frame_pulls_the_wheels_into_place():
@@ -127,3 +128,89 @@ def test_the_mass_of_the_car_is_box2ds():
     np.testing.assert_allclose((hull.mass, hull.inertia), (physics.MASS, inertia), rtol=1e-5)
     np.testing.assert_allclose(hull.localCenter, physics.CENTRE, atol=1e-6)
     np.testing.assert_allclose((wheel.mass, wheel.inertia), (physics.WHEEL_MASS, physics.STEER_INERTIA), rtol=1e-5)
+
+
+def drift(game: Reference, actions: np.ndarray) -> np.ndarray:
+    """f64[frames]: meters between our hull and Gymnasium's, after the same actions from the same start."""
+    path, _ = open_loop(game.centre_line(track.TILES), actions)
+    theirs = []
+    for action in actions:
+        game.step(action)
+        theirs.append(np.array(game.car.hull.worldCenter))
+    return np.linalg.norm(np.asarray(path) - np.array(theirs), axis=1)
+
+
+def drive(line: track.CentreLine, speed: float, gain: float, look: int, frames: int) -> np.ndarray:
+    """f32[frames, 3]: how Gymnasium's car follows a line, aiming some points ahead and keeping a speed."""
+    game = Reference(line, draw_every=0)
+    game.reset(seed=0)
+    points, heading = (np.asarray(value)[: int(line.n)] for value in (line.points, line.heading))
+    actions = []
+    for _ in range(frames):
+        position, angle = np.array(game.car.hull.worldCenter), game.car.hull.angle
+        across = 400 * (np.cos(heading - angle) < 0.3)  # where a road crosses itself, stay on this one
+        nearest = (((points - position) ** 2).sum(1) + across).argmin()
+        aim = points[(nearest + look) % len(points)] - position
+        turn = (np.arctan2(-aim[0], aim[1]) - angle + np.pi) % (2 * np.pi) - np.pi
+        fast = np.linalg.norm(game.car.hull.linearVelocity) / speed
+        actions.append((np.clip(-gain * turn, -1, 1), float(fast < 1), 0.3 * (fast > 1.15)))
+        game.step(np.array(actions[-1], np.float32))
+    return np.array(actions, np.float32)
+
+
+@pytest.mark.parametrize("steer", [-0.38, -0.41, -0.42, -0.43, -1.0])
+@pytest.mark.parametrize("seed", [1, 3])  # in the second the joint goes past its limit by all that Box2D allows
+def test_a_wheel_leaves_its_steering_lock_when_box2ds_does(seed, steer):
+    """The motor unwinds what it has pressed against the limit, for up to 100 frames, before the wheel turns back."""
+    game = start(seed)
+    actions = np.array([(-1, 0.5, 0)] * 20 + [(steer, 0.5, 0)] * 80, np.float32)
+    car, angles = game.mechanics(), []
+    for action in actions:
+        on_road = jnp.asarray(game.wheel_tiles().any(1))
+        game.step(action)
+        car = advance(car, action, on_road)
+        angles.append((car.angle[1] - car.angle[0], game.car.wheels[0].joint.angle))
+        np.testing.assert_allclose(car.lock, game.mechanics().lock, atol=0.01)  # N·m·s, of at most 1.3
+    np.testing.assert_allclose(*np.transpose(angles), atol=2e-4)
+    assert drift(start(seed), actions)[-1] < 2e-3
+
+
+def test_a_hairpin():
+    """Two straights and two bends of 12 m radius: full lock, again and again."""
+    t = np.linspace(-np.pi / 2, np.pi / 2, 20)
+    bend = 12 * np.stack([np.cos(t), np.sin(t)], 1)
+    line = track.from_closed_line(np.concatenate([bend + [60, 0], -bend - [60, 0], bend[:1] + [60, 0]]), 200)
+    actions = drive(line, speed=20, gain=3, look=6, frames=400)
+    assert (np.abs(actions[:, 0]) > 0.4).mean() > 0.1
+    game = Reference(line, draw_every=0)
+    game.reset(seed=0)
+    assert drift(game, actions)[[99, 199, 399]].max() < 5e-3
+
+
+@pytest.mark.parametrize(("speed", "gain", "look"), [(45.0, 3.0, 8), (50.0, 4.0, 10), (60.0, 3.0, 8)])
+def test_a_thousand_fast_frames_on_a_figure_of_eight(speed, gain, look):
+    """We drift from Gymnasium no faster than Gymnasium from itself, started at 1e-7 or 1e-6 m/s instead of at rest."""
+    t = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+    line = track.from_closed_line(np.stack([120 * np.sin(t), 60 * np.sin(2 * t)], 1), 400)
+    actions = drive(line, speed, gain, look, 1000)
+    paths = []
+    for nudge in (0.0, 1e-7, 1e-6):
+        game = Reference(line, draw_every=0)
+        game.reset(seed=0)
+        game.car.hull.linearVelocity = (nudge, 0.0)
+        paths.append([])
+        for action in actions:
+            game.step(action)
+            paths[-1].append(np.array(game.car.hull.worldCenter))
+    theirs = max(np.linalg.norm(np.subtract(path[-1], paths[0][-1])) for path in paths[1:])
+    game.reset(seed=0)
+    ours = drift(game, actions)
+    assert ours[199] < 2e-3
+    assert ours[-1] < max(5 * theirs, 0.02)
+
+
+@pytest.mark.parametrize("brake", [0.9, np.nextafter(np.float32(0.9), np.float32(1))])
+def test_a_brake_of_nine_tenths_locks_wheels_when_gymnasiums_does(brake):
+    game = start(1)
+    actions = np.array([(0, 1, 0)] * 60 + [(0, 0, brake)] * 20, np.float32)
+    assert drift(game, actions)[-1] < 1e-3

@@ -83,6 +83,7 @@ class Reference(CarRacing):
             roll=array([wheel.omega for wheel in car.wheels]),
             phase=array([wheel.phase for wheel in car.wheels]),
             gas=array(car.wheels[2].gas),
+            lock=array([abs(wheel.joint.GetReactionTorque(1.0)) for wheel in car.wheels]),
         )
 
     def wheel_tiles(self) -> np.ndarray:

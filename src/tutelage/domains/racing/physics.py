@@ -1,13 +1,13 @@
 """The car of Gymnasium's CarRacing, one frame of 1/50 s in closed form (paper, appendix on CarRacing).
 
-Five rigid bodies, a hull and four wheels, hang together by revolute joints. Box2D finds their velocities by
-180 iterations, which converge, so the limit is written down directly: the joints' impulses are internal,
-hence the linear and the angular momentum of the five bodies are conserved, and two unknowns (the hull's
-velocity and spin) are left. What does *not* converge in Box2D (its clamp on speed, its few passes of position
-correction) is followed step by step.
+Five rigid bodies, a hull and four wheels, are held together by revolute joints. Box2D solves for their velocities in
+180 iterations. Those of a car whose wheels are free to steer converge within a few, so the limit is written down
+directly: the joints' impulses are internal, hence the linear and the angular momentum of the five bodies are conserved,
+and two unknowns (the hull's velocity and spin) are left. What does *not* converge is followed step by step: a steering
+motor that works against its joint's limit (`_steer`), the clamp on speed, and the few passes of position correction.
 
-Bodies are always in the order hull, front left, front right, rear left, rear right; all units are metres and
-seconds.
+Bodies are always in the order hull, front left, front right, rear left, rear right; all units are meters, seconds and
+kilograms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ GRASS_GRIP = 0.6 * ROAD_GRIP
 STIFFNESS = 205000 * SIZE**2  # force for each m/s of slip, below the grip
 BRAKE = 15.0
 STEER_GAIN, STEER_SPEED, STEER_LIMIT = 50.0, 3.0, 0.4
+MOTOR_IMPULSE = DT * 180 * 900 * SIZE**2  # the most that a steering motor gives in a frame, N·m·s
 
+ITERATIONS = 180  # of the velocity solver, as Gymnasium asks for
 MAX_TRANSLATION = 2.0  # Box2D: metres a body may move in one step
 SLOP, ANGULAR_SLOP, MAX_ANGULAR_CORRECTION = 0.005, np.pi / 90, np.pi * 8 / 180  # Box2D's position solver
 HULL_DENSITY, WHEEL_DENSITY = 1.0, 0.1
@@ -77,6 +79,7 @@ class Car(NamedTuple):
     roll: jax.Array  # f32[4] rolling speed of the wheels, rad/s
     phase: jax.Array  # f32[4] how far the wheels have rolled, rad; only for drawing
     gas: jax.Array  # f32[]
+    lock: jax.Array  # f32[4] impulse with which each joint's limit held its wheel in the last frame, N·m·s
 
 
 def rotate(angle: jax.Array, vector: jax.Array) -> jax.Array:
@@ -115,6 +118,7 @@ def place(point: jax.Array, angle: jax.Array) -> Car:
         roll=jnp.zeros(4),
         phase=jnp.zeros(4),
         gas=jnp.zeros(()),
+        lock=jnp.zeros(4),
     )
 
 
@@ -142,14 +146,12 @@ def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
     joint = car.angle[1:] - car.angle[0]
     target = jnp.stack([-action[0], -action[0], jnp.zeros(()), jnp.zeros(())])
     motor = jnp.clip(STEER_GAIN * (target - joint), -STEER_SPEED, STEER_SPEED)
-    # Beyond a limit the joint may only turn back.
-    motor = jnp.where(joint <= -STEER_LIMIT, jnp.maximum(motor, 0), motor)
-    motor = jnp.where(joint >= STEER_LIMIT, jnp.minimum(motor, 0), motor)
+    limit = jnp.where(joint >= STEER_LIMIT, 1.0, jnp.where(joint <= -STEER_LIMIT, -1.0, 0.0))
+    motor, lock = _steer(car, motor, limit)
 
-    car, force = _tyres(car, action[1], action[2], on_road)
+    car, force = _tires(car, action[1], action[2], on_road)
     car = _solve_velocity(car, force, motor)
 
-    limit = jnp.where(joint >= STEER_LIMIT, 1.0, jnp.where(joint <= -STEER_LIMIT, -1.0, 0.0))
     step = DT * car.velocity
     length = jnp.sqrt((step**2).sum(-1, keepdims=True))
     clamp = MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION)
@@ -161,16 +163,35 @@ def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
     again = _correct(position, angle, limit)
     position = jnp.where(solved, position, again[0])
     angle = jnp.where(solved, angle, again[1])
-    return car._replace(position=position, angle=angle, velocity=velocity)
+    return car._replace(position=position, angle=angle, velocity=velocity, lock=lock)
 
 
-def _tyres(car: Car, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> tuple[Car, jax.Array]:
+def _steer(car: Car, motor: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """What the joints' limits leave of the speeds `motor` f32[4] that the steering wants, and their new impulses f32[4].
+
+    `limit` f32[4] is the side (−1, 0, 1) on which a joint is at its limit. There, motor and limit work against each
+    other: in each of Box2D's iterations the motor adds its impulse and the limit takes it back, so that the wheel rests
+    while both impulses grow, until the motor's is MOTOR_IMPULSE. They are kept for the next frame. When the motor turns
+    back, it has to undo them first, by as much in each iteration; only then does it move the wheel.
+    """
+    inertia = 1 / (1 / INERTIA + 1 / STEER_INERTIA)
+    outwards = limit * motor
+    # The motor also gives the wheel the hull's spin.
+    most = MOTOR_IMPULSE - limit * STEER_INERTIA * (car.spin[0] - car.spin[1:])
+    lock = jnp.minimum(jnp.where(limit == 0, 0.0, car.lock) + inertia * outwards, most)
+    lock += (ITERATIONS - 1) * inertia * outwards
+    released = limit * jnp.clip(lock / inertia, jnp.minimum(outwards, 0), 0)
+    return jnp.where(limit == 0, motor, released), jnp.where(limit == 0, 0.0, jnp.clip(lock, 0, most))
+
+
+def _tires(car: Car, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> tuple[Car, jax.Array]:
     """Engine, brakes and friction: the car rolling anew, and the forces f32[4, 2] on its wheels."""
     gas = car.gas + jnp.minimum(jnp.clip(gas, 0, 1) - car.gas, 0.1)
     drive = jnp.array([0.0, 0.0, 1.0, 1.0]) * gas
     roll = car.roll + DT * ENGINE_POWER / WHEEL_INERTIA * drive / (jnp.abs(car.roll) + 5.0)
     braked = roll - jnp.sign(roll) * jnp.minimum(BRAKE * brake, jnp.abs(roll))
-    roll = jnp.where(brake >= 0.9, 0.0, jnp.where(brake > 0, braked, roll))
+    # Gymnasium compares 64-bit numbers, among which the 32-bit number next to 0.9 is below it.
+    roll = jnp.where(brake > np.float32(0.9), 0.0, jnp.where(brake > 0, braked, roll))
     phase = car.phase + DT * roll
 
     forward = rotate(car.angle[1:], jnp.array([0.0, 1.0]))

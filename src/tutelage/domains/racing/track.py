@@ -211,11 +211,10 @@ def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
     if size < 3:
         raise InputError(f"A centre line has at least 3 points, not {size}: ask for a larger size.")
     array = _closed_shape(points, "points of a centre line")
-    if np.array_equal(array[0], array[-1]):
-        array = array[:-1]
-    closed = np.concatenate([array, array[:1]])
+    returns = np.array_equal(array[0], array[-1])
+    closed = array if returns else np.concatenate([array, array[:1]])
     step = np.linalg.norm(np.diff(closed, axis=0), axis=1)
-    if step[-1] > 4 * step[:-1].max() or step[-1] > max(OPEN, 2 / len(step)) * step.sum():
+    if not returns and (step[-1] > 4 * step[:-1].max() or step[-1] > max(OPEN, 2 / len(step)) * step.sum()):
         raise InputError(
             f"This centre line is not closed: its ends are {step[-1]:.1f} apart, {step[-1] / step.sum():.0%} of its"
             f" length, while its other points are at most {step[:-1].max():.1f} apart. Let the last point come back"
