@@ -93,7 +93,7 @@ def test_a_lean_moves_the_first_policys_mean():
 
 
 def test_the_student_takes_what_the_environment_shows():
-    env = RacingEnv(view=View(grey=True, stack=2))
+    env = RacingEnv(view=View(gray=True, stack=2))
     network = pixel_student(PixelStudent(env.actions))
     obs = jax.ShapeDtypeStruct((1, 1, *env.view.shape), jnp.uint8)
     jax.eval_shape(network.init, jax.random.key(0), obs)

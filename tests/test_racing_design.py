@@ -129,8 +129,8 @@ def test_a_road_is_a_level_if_it_fits():
     assert float(DESIGN.describe(near)["track_length"]) == pytest.approx(2 * np.pi * 150, rel=0.01)
 
 
-def test_centre_lines_round_trip_through_json():
-    for line in (suite.centre_line(suite.circuit("Monaco"), 600), jax.jit(original.draw)(KEY)):
+def test_center_lines_round_trip_through_json():
+    for line in (suite.center_line(suite.circuit("Monaco"), 600), jax.jit(original.draw)(KEY)):
         again = DESIGN.from_json(json.loads(json.dumps(DESIGN.to_json(line))))
         for a, b in zip(line, again, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -140,7 +140,7 @@ def test_twenty_circuits_of_the_right_length():
     circuits = suite.circuits()
     assert len(circuits) == 20
     for circuit in circuits:
-        line = suite.centre_line(circuit)
+        line = suite.center_line(circuit)
         assert float(track.steps(line).sum()) == pytest.approx(circuit.length, rel=1e-3)
         assert circuit.frames in (1500, 2000, 2500)
         assert np.abs(line.points).max() + track.HALF_WIDTH < suite.F1_FIELD
@@ -221,7 +221,7 @@ def test_a_circuit_can_be_driven():
     assert int(state.tiles) > 10
     assert state.on_road.any()
     road = np.asarray(out.obs[:84]).astype(int)
-    assert (np.ptp(road, axis=-1) < 8).mean() > 0.1  # grey is in sight
+    assert (np.ptp(road, axis=-1) < 8).mean() > 0.1  # gray is in sight
 
 
 def test_original_tracks_are_gymnasiums():

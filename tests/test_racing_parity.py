@@ -75,7 +75,7 @@ def test_the_first_frame_pulls_the_wheels_into_place():
 @pytest.mark.parametrize("drive", range(8))
 def test_contacts_are_identical_at_identical_poses(drive):
     game = start(drive)
-    outline, count = outlines(game.centre_line(track.TILES)), len(game.track)
+    outline, count = outlines(game.center_line(track.TILES)), len(game.track)
     found = 0
     for action in random_actions(drive, 150):
         before = game.mechanics()
@@ -87,7 +87,7 @@ def test_contacts_are_identical_at_identical_poses(drive):
 
 
 @jax.jit
-def open_loop(line: track.CentreLine, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
+def open_loop(line: track.CenterLine, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
     """f32[frames, 2] where the hull is after each action, and bool[L] the tiles visited by then."""
     key = jax.random.key(0)
     scene = env.load(line)
@@ -101,13 +101,13 @@ def open_loop(line: track.CentreLine, actions: jax.Array) -> tuple[jax.Array, ja
     return path, state.visited
 
 
-def test_random_drives_synchronised_at_the_start_only():
+def test_random_drives_synchronized_at_the_start_only():
     """The same actions for 300 frames, a third of them bang-bang: the place at frame 100, the tiles by the end."""
     drift, driven, tiles = [], [], 0
     for drive in range(DRIVES):
         game = start(drive)
         count, actions = len(game.track), random_actions(drive, 300)
-        path, visited = open_loop(game.centre_line(track.TILES), actions)
+        path, visited = open_loop(game.center_line(track.TILES), actions)
         for frame, action in enumerate(actions, 1):
             game.step(action)
             if frame == 100:
@@ -117,22 +117,22 @@ def test_random_drives_synchronised_at_the_start_only():
         tiles += game.tile_visited_count
     assert np.median(driven) > 50
     assert tiles > 10 * DRIVES
-    assert np.median(drift) < 0.02  # metres
+    assert np.median(drift) < 0.02  # meters
 
 
 def test_the_mass_of_the_car_is_box2ds():
     car = start(1).car
     hull, wheel = car.hull, car.wheels[0]
     # Box2D gives the inertia about the body's origin.
-    inertia = physics.INERTIA + physics.MASS * physics.CENTRE @ physics.CENTRE
+    inertia = physics.INERTIA + physics.MASS * physics.CENTER @ physics.CENTER
     np.testing.assert_allclose((hull.mass, hull.inertia), (physics.MASS, inertia), rtol=1e-5)
-    np.testing.assert_allclose(hull.localCenter, physics.CENTRE, atol=1e-6)
+    np.testing.assert_allclose(hull.localCenter, physics.CENTER, atol=1e-6)
     np.testing.assert_allclose((wheel.mass, wheel.inertia), (physics.WHEEL_MASS, physics.STEER_INERTIA), rtol=1e-5)
 
 
 def drift(game: Reference, actions: np.ndarray) -> np.ndarray:
     """f64[frames]: meters between our hull and Gymnasium's, after the same actions from the same start."""
-    path, _ = open_loop(game.centre_line(track.TILES), actions)
+    path, _ = open_loop(game.center_line(track.TILES), actions)
     theirs = []
     for action in actions:
         game.step(action)
@@ -140,7 +140,7 @@ def drift(game: Reference, actions: np.ndarray) -> np.ndarray:
     return np.linalg.norm(np.asarray(path) - np.array(theirs), axis=1)
 
 
-def drive(line: track.CentreLine, speed: float, gain: float, look: int, frames: int) -> np.ndarray:
+def drive(line: track.CenterLine, speed: float, gain: float, look: int, frames: int) -> np.ndarray:
     """f32[frames, 3]: how Gymnasium's car follows a line, aiming some points ahead and keeping a speed."""
     game = Reference(line, draw_every=0)
     game.reset(seed=0)
@@ -178,8 +178,8 @@ def test_a_wheel_leaves_its_steering_lock_when_box2ds_does(seed, steer):
 def test_a_hairpin():
     """Two straights and two bends of 12 m radius: full lock, again and again."""
     t = np.linspace(-np.pi / 2, np.pi / 2, 20)
-    bend = 12 * np.stack([np.cos(t), np.sin(t)], 1)
-    line = track.from_closed_line(np.concatenate([bend + [60, 0], -bend - [60, 0], bend[:1] + [60, 0]]), 200)
+    bend, east = 12 * np.stack([np.cos(t), np.sin(t)], 1), np.array([60.0, 0.0])
+    line = track.from_closed_line(np.concatenate([bend + east, -bend - east, bend[:1] + east]), 200)
     actions = drive(line, speed=20, gain=3, look=6, frames=400)
     assert (np.abs(actions[:, 0]) > 0.4).mean() > 0.1
     game = Reference(line, draw_every=0)

@@ -35,12 +35,12 @@ def random_line(key):
 class Painted:
     """Gymnasium's game, started on a track, and our texture of the same track."""
 
-    def __init__(self, line: track.CentreLine | None, seed: int = 0, canvas=CANVAS, field=track.PLAYFIELD) -> None:
+    def __init__(self, line: track.CenterLine | None, seed: int = 0, canvas=CANVAS, field=track.PLAYFIELD) -> None:
         self.game = Reference(line, draw_every=4)
         self.theirs, _ = self.game.reset(seed=seed)
         self.canvas, self.field = canvas, field
         self.size = max(track.TILES, len(self.game.track))
-        self.texels = paint(canvas, self.game.centre_line(self.size))
+        self.texels = paint(canvas, self.game.center_line(self.size))
 
     def ours(self, frame: int, score: float) -> np.ndarray:
         visited = np.pad(self.game.visited(), (0, self.size - len(self.game.track)))
@@ -112,7 +112,7 @@ def test_frames_are_gymnasiums(sheet):
 
 
 def test_frames_in_a_bend_about_the_roads_own_side(sheet):
-    """On the way into this bend, tiles and kerbs end in a point; none may run on beyond it."""
+    """On the way into this bend, tiles and curbs end in a point; none may run on beyond it."""
     level = suite.bezier(WHOLE_VIEW)[3].draw(jax.random.key(0))
     pairs = list(Painted(track.bezier(level)).stand(range(352, 380, 2)))
     sheet.append(pairs[7])
@@ -126,7 +126,7 @@ def test_frames_of_circuits(name, sheet, monkeypatch):
     """In the first second and then all along the lap, on a field wide enough; tiles are shorter than a pixel."""
     monkeypatch.setattr(car_racing, "PLAYFIELD", suite.F1_FIELD)
     monkeypatch.setattr(car_racing, "GRASS_DIM", suite.F1_FIELD / 20)
-    line = suite.centre_line(suite.circuit(name))
+    line = suite.center_line(suite.circuit(name))
     painted = Painted(line, canvas=texture.Canvas(extent=400.0), field=suite.F1_FIELD)
     pairs = [*painted.drive(48), *painted.stand(range(0, suite.F1_TILES, 125))]
     if name == "Monaco":
@@ -137,7 +137,7 @@ def test_frames_of_circuits(name, sheet, monkeypatch):
     assert near.mean() > 0.98
 
 
-def exact_shares(canvas: texture.Canvas, line: track.CentreLine, samples: int = 3) -> np.ndarray:
+def exact_shares(canvas: texture.Canvas, line: track.CenterLine, samples: int = 3) -> np.ndarray:
     """f64[3, side, side]: how much of each texel Gymnasium's polygons, outlines and all, leave road, white and red."""
     side, step = canvas.side * samples, canvas.texel / samples
     top = np.zeros((side, side), np.uint8)
@@ -157,12 +157,12 @@ def exact_shares(canvas: texture.Canvas, line: track.CentreLine, samples: int = 
             outline |= np.hypot(x - x0 - along * edge[0], y - y0 - along * edge[1]) < texture.GROW
         top[low[1] : high[1], low[0] : high[0]][inside | outline] = paint
 
-    has_kerb, kerb = track.kerbs(line)
-    corners, kerb = (np.asarray(each, np.float64) + canvas.extent for each in (track.tiles(line), kerb))
+    has_curb, curb = track.curbs(line)
+    corners, curb = (np.asarray(each, np.float64) + canvas.extent for each in (track.tiles(line), curb))
     for i in range(int(line.n)):
         fill(corners[i], 1)
-        if has_kerb[i]:
-            fill(kerb[i], 2 + i % 2)
+        if has_curb[i]:
+            fill(curb[i], 2 + i % 2)
     blocks = top.reshape(canvas.side, samples, canvas.side, samples)
     return np.stack([(blocks == paint).mean((1, 3)) for paint in (1, 2, 3)])
 
@@ -176,7 +176,7 @@ def test_the_painted_area_is_that_of_the_polygons(seed):
     ours, exact = np.stack(painted[:3]), exact_shares(canvas, line)
     blocks = canvas.side // 6
     difference = canvas.texel**2 * (ours - exact).reshape(3, blocks, 6, blocks, 6).sum((2, 4))
-    assert np.abs(difference).max() < 0.5  # square metres, in any square of 2.4 m by 2.4 m
+    assert np.abs(difference).max() < 0.5  # square meters, in any square of 2.4 m by 2.4 m
     np.testing.assert_allclose(ours.sum((1, 2)), exact.sum((1, 2)), rtol=0.02)
 
 

@@ -97,7 +97,7 @@ def test_bad_control_points_get_a_sentence(points, sentence):
         track.from_points(points)
 
 
-def test_centre_lines_from_csv(tmp_path):
+def test_center_lines_from_csv(tmp_path):
     t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     circle = 50 * np.stack([np.cos(t), np.sin(t)], 1)
     path = tmp_path / "circle.csv"
@@ -161,7 +161,7 @@ def test_a_spline_fits_a_circle():
 
 
 @jax.jit
-def _drive(line: track.CentreLine) -> tuple[jax.Array, jax.Array]:
+def _drive(line: track.CenterLine) -> tuple[jax.Array, jax.Array]:
     """Tiles visited in each frame of a fixed drive, and the speed of the car."""
     outline = contacts.outlines(track.tiles(line))
 
@@ -187,7 +187,7 @@ def _drive(line: track.CentreLine) -> tuple[jax.Array, jax.Array]:
 def test_moving_and_turning_a_track_leaves_rewards_unchanged(seed, angle, shift):
     line = bezier(random_level(seed))
     turned = physics.rotate(jnp.float32(angle), line.points) + jnp.array(shift, jnp.float32)
-    moved = track.CentreLine(turned, line.heading + jnp.float32(angle), line.n)
+    moved = track.CenterLine(turned, line.heading + jnp.float32(angle), line.n)
     (tiles, speed), (moved_tiles, moved_speed) = _drive(line), _drive(moved)
     np.testing.assert_allclose(speed, moved_speed, atol=0.05)
     assert np.abs(tiles - moved_tiles).max() <= 1  # a tile that is met in this frame or the next

@@ -1,10 +1,10 @@
-"""Fit the F1 circuits: surveyed centre lines (CSV) → a few control points each, kept in the package.
+"""Fit the F1 circuits: surveyed center lines (CSV) → a few control points each, kept in the package.
 
     python tools/fit_circuits.py <directory of CSV files> src/tutelage/domains/racing/circuits.json
 
 Each file begins with two comment lines, "# Name: circuit; …" and "# benchmark length … world units, limit …
-frames; source: …", followed by x, y in metres. The survey is the f1-circuits collection by T. Bacinger (MIT
-licence); lengths and limits are those of the paper's benchmark. Only `numpy` and this package are needed.
+frames; source: …", followed by x, y in meters. The survey is the f1-circuits collection by T. Bacinger (MIT
+license); lengths and limits are those of the paper's benchmark. Only `numpy` and this package are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from tutelage.domains.racing import spline
 
-TOLERANCE = 2.5  # metres of the real circuit: about one in the game
+TOLERANCE = 2.5  # meters of the real circuit: about one in the game
 
 
 def main(directory: Path, target: Path) -> None:

@@ -24,8 +24,8 @@ class RacingSetup:
 
     crop: bool = False
     """Cut the dashboard and six columns at each side off the 96×96 pixels (paper: no)."""
-    grey: bool = False
-    """See no colours (paper: no)."""
+    gray: bool = False
+    """See no colors (paper: no)."""
     shrink: int = 1
     """Average so many pixels along each side into one (paper: 1)."""
     stack: int = 1
@@ -54,7 +54,7 @@ class RacingSetup:
     @property
     def view(self) -> View:
         """What the student sees of a frame."""
-        return View(self.crop, self.grey, self.shrink, self.stack)
+        return View(self.crop, self.gray, self.shrink, self.stack)
 
     def domain(self) -> Domain:
         """The tracks, and the car on them."""
@@ -145,12 +145,12 @@ def _released(method: MethodName) -> Config[RacingSetup]:
 
 
 def _laptop(method: MethodName) -> Config[RacingSetup]:
-    """Learning that can be watched: a ninth of the pixels in grey, rounder tracks, and a first policy that drives."""
+    """Learning that can be watched: a ninth of the pixels in gray, rounder tracks, and a first policy that drives."""
     quick = replace(PAPER_PPO, smoothing=0.95, epochs=4, minibatches=8, learning_rate=5e-4)
     return replace(
         _paper(method),
         setup=RacingSetup(
-            grey=True,
+            gray=True,
             shrink=3,
             stack=2,
             bumps=20.0,
@@ -177,7 +177,7 @@ def _tiny(method: MethodName) -> Config[RacingSetup]:
     return replace(
         _paper(method),
         setup=RacingSetup(
-            grey=True,
+            gray=True,
             shrink=6,
             frames=64,
             kernels=(2, 2),

@@ -22,7 +22,7 @@ class Reference(CarRacing):
     `draw_every` frames one is drawn (the others return the last); 0 draws none at all.
     """
 
-    def __init__(self, line: track.CentreLine | None = None, draw_every: int = 1) -> None:
+    def __init__(self, line: track.CenterLine | None = None, draw_every: int = 1) -> None:
         super().__init__()
         self.line = line
         self.draw_every = draw_every
@@ -33,7 +33,7 @@ class Reference(CarRacing):
             return bool(super()._create_track())
         count = int(self.line.n)
         corners = np.asarray(track.tiles(self.line), np.float64)[:count]
-        kerbs, kerb_corners = (np.asarray(value)[:count] for value in track.kerbs(self.line))
+        curbs, curb_corners = (np.asarray(value)[:count] for value in track.curbs(self.line))
         self.road = []
         for i in range(count):
             polygon = [tuple(map(float, corner)) for corner in corners[i]]
@@ -47,8 +47,8 @@ class Reference(CarRacing):
             tile.fixtures[0].sensor = True
             self.road_poly.append((polygon, tile.color))
             self.road.append(tile)
-            if kerbs[i]:
-                outline = [tuple(map(float, corner)) for corner in kerb_corners[i]]
+            if curbs[i]:
+                outline = [tuple(map(float, corner)) for corner in curb_corners[i]]
                 self.road_poly.append((outline, (255, 255, 255) if i % 2 == 0 else (255, 0, 0)))
         points, heading = np.asarray(self.line.points, np.float64), np.asarray(self.line.heading, np.float64)
         self.track = [(0.0, heading[i], *points[i]) for i in range(count)]
@@ -60,12 +60,12 @@ class Reference(CarRacing):
             self._drawn = super()._render(mode)
         return self._drawn
 
-    def centre_line(self, size: int) -> track.CentreLine:
+    def center_line(self, size: int) -> track.CenterLine:
         """The track that is being driven, padded to `size` points."""
         rows = np.array(self.track)
         rows = np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="wrap")
         points, heading = jnp.asarray(rows[:, 2:], jnp.float32), jnp.asarray(rows[:, 1], jnp.float32)
-        return track.CentreLine(points, heading, jnp.int32(len(self.track)))
+        return track.CenterLine(points, heading, jnp.int32(len(self.track)))
 
     def mechanics(self) -> Car:
         """The mechanical state, in our words."""

@@ -41,13 +41,13 @@ def sides(car: Car) -> jax.Array:
     return rotate(car.angle[1:], jnp.array([1.0, 0.0]))
 
 
-def touching(outline: jax.Array, centre: jax.Array, side: jax.Array) -> jax.Array:
+def touching(outline: jax.Array, center: jax.Array, side: jax.Array) -> jax.Array:
     """i32[K]: which wheels touch each tile of `outlines` f32[32, K]: bit w is wheel w.
 
-    Wheels are given by their `centre` f32[4, 2] and `sides` f32[4, 2]: no angles, and one number for an
+    Wheels are given by their `center` f32[4, 2] and `sides` f32[4, 2]: no angles, and one number for an
     answer, because XLA repeats what it fuses for every tile and every reader.
     """
-    x0, y0, right_x, right_y = (part[:, None] for part in (*centre.T, *side.T))
+    x0, y0, right_x, right_y = (part[:, None] for part in (*center.T, *side.T))
     half_width, half_length = WHEEL_HALF
     apart = jnp.zeros((4, outline.shape[1]), bool)
     for k in range(len(_PAIRS)):

@@ -24,14 +24,14 @@ from tutelage.domains.racing.physics import Car
 ROWS, COLUMNS = 12, 96
 _WIDTH, _HEIGHT = 1000 / COLUMNS, 100 / ROWS  # of a pixel of ours in Gymnasium's
 _BOTTOM = 800  # where Gymnasium's rows end
-_COLOURS = np.array(
+_COLORS = np.array(
     [(255, 255, 255), (0, 0, 255), (0, 0, 255), (51, 0, 255), (51, 0, 255), (0, 255, 0), (255, 0, 0)],
     np.float32,
 )
 
 LOWEST, HIGHEST = -199, 1199  # scores in the table
 _TEXT = (slice(3, 9), slice(0, 12))  # rows and columns of the strip that hold the score
-_CENTRE = (60, 750)
+_CENTER = (60, 750)
 _PAGE = 130  # of Gymnasium's columns that the score can reach
 _INK = dict.fromkeys("0123456789", (1, 3, 22, 34)) | {
     "1": (3, 5, 16, 35),
@@ -48,7 +48,7 @@ _DIGIT_ADVANCE = 25.0
 
 
 def strip(car: Car, score: jax.Array) -> jax.Array:
-    """f32[12, 96, 3]: the dashboard, as mean colours before rounding."""
+    """f32[12, 96, 3]: the dashboard, as mean colors before rounding."""
     speed = jnp.sqrt((car.velocity[0] ** 2).sum())
     heights = jnp.concatenate([0.02 * speed[None], 0.01 * car.roll])
     dials = jnp.stack([-10 * (car.angle[1] - car.angle[0]), -0.8 * car.spin[0]])
@@ -65,7 +65,7 @@ def strip(car: Car, score: jax.Array) -> jax.Array:
 
     rows = jnp.concatenate([upright, level]) * (jnp.abs(shown) > 1e-4)[:, None]  # [7, 12]
     columns = jnp.concatenate([across, along])  # [7, 96]
-    picture = jnp.einsum("kr,kc,kd->rcd", rows, columns, jnp.asarray(_COLOURS))
+    picture = jnp.einsum("kr,kc,kd->rcd", rows, columns, jnp.asarray(_COLORS))
 
     number = jnp.clip(jnp.round(score), LOWEST, HIGHEST).astype(jnp.int32) - LOWEST
     text = jnp.asarray(_score_table())[number].astype(jnp.float32)
@@ -95,14 +95,14 @@ def _score_table() -> np.ndarray:
 
 
 def _written(text: str, glyphs: dict[str, np.ndarray]) -> np.ndarray:
-    """f64[100, 130]: a text, centred as Gymnasium does, in its picture's pixels."""
+    """f64[100, 130]: a text, centerd as Gymnasium does, in its picture's pixels."""
     offsets = [0.0]
     for before, after in pairwise(text):
         ones = (before, after).count("1")
         kern = -6.0 if ones == 2 else -2.0 if before == "-" else -2.5 * ones
         offsets.append(offsets[-1] + _ADVANCE.get(before, _DIGIT_ADVANCE) + kern)
     width = offsets[-1] + _DIGIT_ADVANCE - 1
-    left, top = _CENTRE[0] - width / 2, _CENTRE[1] - _LINE // 2 - (_BOTTOM - 100)
+    left, top = _CENTER[0] - width / 2, _CENTER[1] - _LINE // 2 - (_BOTTOM - 100)
     page = np.zeros((100, _PAGE))
     for character, offset in zip(text, offsets, strict=True):
         x, y, right, bottom = _INK[character]

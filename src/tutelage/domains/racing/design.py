@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage.domains.racing import picture, track
 from tutelage.domains.racing.texture import BEZIER_CANVAS
-from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CentreLine, Level
+from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CenterLine, Level
 from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
 
 MIN_POINTS = 3
@@ -81,8 +81,8 @@ class RacingEditor(Env):
 class RacingDesign(Design):
     """Tracks of 3 to 12 control points."""
 
-    shift: float = PLAYFIELD / SKETCH  # metres, the most that a mutation moves a point along each axis
-    bumps: float | None = None  # metres by which random tracks leave a circle; None: the paper's, which are wilder
+    shift: float = PLAYFIELD / SKETCH  # meters, the most that a mutation moves a point along each axis
+    bumps: float | None = None  # meters by which random tracks leave a circle; None: the paper's, which are wilder
     noise: int = 16  # numbers that the generator gets at each step
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class RacingDesign(Design):
 
     def build(self, key: Key, state: EditorState) -> Level:
         """The track through the middles of the chosen cells."""
-        return Level(track.cell_centre(state.cells), jnp.int32(MAX_POINTS))
+        return Level(track.cell_center(state.cells), jnp.int32(MAX_POINTS))
 
     def mutate(self, key: Key, level: Level) -> Level:
         """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move.
@@ -128,14 +128,14 @@ class RacingDesign(Design):
         valid = self.valid(child)
         return jax.tree.map(lambda new, old: jnp.where(valid, new, old), child, level)
 
-    def valid(self, level: Level | CentreLine) -> jax.Array:
+    def valid(self, level: Level | CenterLine) -> jax.Array:
         """bool[]: 3 to 12 finite, different points that do not all lie on one line, and a road that fits the canvas."""
         line = track.road(level)
         reach = jnp.abs(line.points).max() + track.HALF_WIDTH + track.BORDER
-        longest = jnp.hypot(track.steps(line).max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its kerbs
+        longest = jnp.hypot(track.steps(line).max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its curbs
         # whatever is not a number is not smaller, either
         fits = (reach <= BEZIER_CANVAS.extent) & (longest <= BEZIER_CANVAS.window) & jnp.isfinite(line.heading).all()
-        if isinstance(level, CentreLine):
+        if isinstance(level, CenterLine):
             return fits
         real = jnp.arange(MAX_POINTS) < level.n
         both = real[:, None] & real[None]
@@ -148,8 +148,8 @@ class RacingDesign(Design):
         enough = (level.n >= MIN_POINTS) & (level.n <= MAX_POINTS)
         return enough & finite & distinct & (off_line & real).any() & fits
 
-    def describe(self, level: Level | CentreLine) -> dict[str, jax.Array]:
-        """Length in metres of the track, curvature in 1/m, convexity and overlap as shares of the track."""
+    def describe(self, level: Level | CenterLine) -> dict[str, jax.Array]:
+        """Length in meters of the track, curvature in 1/m, convexity and overlap as shares of the track."""
         line = track.road(level)
         step, curvature = track.steps(line), track.curvature(line)
         length = step.sum()
@@ -163,19 +163,19 @@ class RacingDesign(Design):
             "points": level.n,
         }
 
-    def image(self, level: Level | CentreLine) -> jax.Array:
+    def image(self, level: Level | CenterLine) -> jax.Array:
         """u8[384, 384, 3]: the track from above."""
         return picture.birds_eye(track.road(level))
 
-    def to_json(self, level: Level | CentreLine) -> Json:
-        """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a centre line."""
+    def to_json(self, level: Level | CenterLine) -> Json:
+        """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a center line."""
         n = int(level.n)
         if isinstance(level, Level):
             return {"points": np.asarray(level.points, np.float64)[:n].tolist()}
         rows = np.column_stack([level.points, level.heading]).astype(np.float64)
         return {"line": rows[:n].tolist(), "size": len(rows)}
 
-    def from_json(self, value: Json) -> Level | CentreLine:
+    def from_json(self, value: Json) -> Level | CenterLine:
         """The inverse of `to_json`."""
         if isinstance(value, dict) and "points" in value:
             return track.from_points(value["points"])
@@ -190,9 +190,9 @@ BEZIER_TRACKS = RacingDesign()
 """The paper's."""
 
 
-def _line_from_rows(rows: np.ndarray, size: int) -> CentreLine:
-    """A centre line of `size` points from its n real ones, [n, 3]."""
+def _line_from_rows(rows: np.ndarray, size: int) -> CenterLine:
+    """A center line of `size` points from its n real ones, [n, 3]."""
     if rows.ndim != 2 or rows.shape[1] != 3 or not 3 <= len(rows) <= size or not np.isfinite(rows).all():
         raise InputError(f"A line has 3 to size={size} rows of finite x, y and heading; got shape {rows.shape}.")
     padded = jnp.asarray(rows[np.arange(size) % len(rows)], jnp.float32)
-    return CentreLine(padded[:, :2], padded[:, 2], jnp.int32(len(rows)))
+    return CenterLine(padded[:, :2], padded[:, 2], jnp.int32(len(rows)))

@@ -27,7 +27,7 @@ class View:
     """What of a frame the agent gets. The stack's frames are along the last axis, the newest last."""
 
     crop: bool = False  # without the dashboard and six columns at each side: 84×84
-    grey: bool = False
+    gray: bool = False
     shrink: int = 1  # a pixel of the view is the mean of so many squared
     stack: int = 1
 
@@ -41,17 +41,17 @@ class View:
     def shape(self) -> tuple[int, int, int]:
         """Of an observation, u8."""
         side = self._side // self.shrink
-        return side, side, self.stack * (1 if self.grey else 3)
+        return side, side, self.stack * (1 if self.gray else 3)
 
     @property
     def _side(self) -> int:
         return pixels.ROWS if self.crop else pixels.SIDE
 
     def select(self, frame: jax.Array) -> jax.Array:
-        """u8[H, W, 1 or 3]: one frame u8[96, 96, 3], cropped, without colour and smaller if so desired."""
+        """u8[H, W, 1 or 3]: one frame u8[96, 96, 3], cropped, without color and smaller if so desired."""
         if self.crop:
             frame = frame[: pixels.ROWS, 6:-6]
-        if self.grey:
+        if self.gray:
             luma = jnp.tensordot(frame.astype(jnp.float32), jnp.array([0.299, 0.587, 0.114]), 1)
             frame = jnp.round(luma).astype(jnp.uint8)[..., None]
         if self.shrink > 1:
@@ -105,13 +105,13 @@ class _Drive(NamedTuple):
 
 @dataclass(frozen=True)
 class RacingEnv(Env):
-    """CarRacing on a `Level` or a `CentreLine`. The defaults are the paper's training rules."""
+    """CarRacing on a `Level` or a `CenterLine`. The defaults are the paper's training rules."""
 
     frames: int = 1000  # of an episode
     repeat: int = 8  # frames for which an action is held
     idle_limit: int | None = 100  # frames without a new tile that end the episode
     boundary: bool = False  # whether leaving the field costs 100 and ends the episode
-    field: float = track.PLAYFIELD  # half its side, metres
+    field: float = track.PLAYFIELD  # half its side, meters
     canvas: Canvas = BEZIER_CANVAS
     view: View = WHOLE_VIEW
     candidates: int = 128  # tiles that one action can touch: so many of the nearest
@@ -127,7 +127,7 @@ class RacingEnv(Env):
         """Actions in the longest episode."""
         return -(-self.frames // self.repeat)
 
-    def load(self, level: track.Level | track.CentreLine) -> Scene:
+    def load(self, level: track.Level | track.CenterLine) -> Scene:
         """Build the tiles of a track and paint its texture."""
         line = track.road(level, self.start_east)
         corners = track.tiles(line)

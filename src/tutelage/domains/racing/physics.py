@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 DT = 1 / 50
-SIZE = 0.02  # metres in one unit of the car's drawing
+SIZE = 0.02  # meters in one unit of the car's drawing
 HULL = tuple(
     SIZE * np.array(polygon, np.float64)
     for polygon in (
@@ -43,13 +43,13 @@ STEER_GAIN, STEER_SPEED, STEER_LIMIT = 50.0, 3.0, 0.4
 MOTOR_IMPULSE = DT * 180 * 900 * SIZE**2  # the most that a steering motor gives in a frame, N·m·s
 
 ITERATIONS = 180  # of the velocity solver, as Gymnasium asks for
-MAX_TRANSLATION = 2.0  # Box2D: metres a body may move in one step
+MAX_TRANSLATION = 2.0  # Box2D: meters a body may move in one step
 SLOP, ANGULAR_SLOP, MAX_ANGULAR_CORRECTION = 0.005, np.pi / 90, np.pi * 8 / 180  # Box2D's position solver
 HULL_DENSITY, WHEEL_DENSITY = 1.0, 0.1
 
 
 def _mass(polygons: tuple[np.ndarray, ...], density: float) -> tuple[float, np.ndarray, float]:
-    """Mass, centre of mass [2] and the moment of inertia about it, of convex polygons that may overlap."""
+    """Mass, center of mass [2] and the moment of inertia about it, of convex polygons that may overlap."""
     mass, first, second = 0.0, np.zeros(2), 0.0
     for polygon in polygons:
         following = np.roll(polygon, -1, 0)
@@ -59,20 +59,20 @@ def _mass(polygons: tuple[np.ndarray, ...], density: float) -> tuple[float, np.n
         first = first + density * (area[:, None] * (polygon + following)).sum(0) / 3
         square = (polygon**2 + polygon * following + following**2).sum(1)
         second += density * (area * square).sum() / 6
-    centre = first / mass
-    return float(mass), centre, float(second - mass * centre @ centre)
+    center = first / mass
+    return float(mass), center, float(second - mass * center @ center)
 
 
-MASS, CENTRE, INERTIA = _mass(HULL, HULL_DENSITY)
+MASS, CENTER, INERTIA = _mass(HULL, HULL_DENSITY)
 _WHEEL_BOX = np.array(WHEEL_HALF) * np.array([(-1, 1), (1, 1), (1, -1), (-1, -1)])
 WHEEL_MASS, _, STEER_INERTIA = _mass((_WHEEL_BOX,), WHEEL_DENSITY)
-ARMS = ANCHORS - CENTRE  # [4, 2] from the hull's centre of mass to the joints
+ARMS = ANCHORS - CENTER  # [4, 2] from the hull's center of mass to the joints
 
 
 class Car(NamedTuple):
     """The whole mechanical state."""
 
-    position: jax.Array  # f32[5, 2] centres of mass
+    position: jax.Array  # f32[5, 2] centers of mass
     angle: jax.Array  # f32[5]; 0 faces along +y, counter-clockwise is positive
     velocity: jax.Array  # f32[5, 2]
     spin: jax.Array  # f32[5]
@@ -100,16 +100,16 @@ def _quarter_turn(vector: jax.Array) -> jax.Array:
 
 def origin(car: Car) -> jax.Array:
     """f32[2]: the hull's origin, which Gymnasium calls the position of the car and the camera follows."""
-    return car.position[0] - rotate(car.angle[0], jnp.asarray(CENTRE, jnp.float32))
+    return car.position[0] - rotate(car.angle[0], jnp.asarray(CENTER, jnp.float32))
 
 
 def place(point: jax.Array, angle: jax.Array) -> Car:
     """A car at rest with its origin at `point` [2].
 
     Gymnasium forgets to turn the wheels' offsets with the hull; its first frame pulls them into place, and
-    moves the car by up to a metre doing so. We do the same, because the first contacts are found before that.
+    moves the car by up to a meter doing so. We do the same, because the first contacts are found before that.
     """
-    hull = point + rotate(angle, jnp.asarray(CENTRE, jnp.float32))
+    hull = point + rotate(angle, jnp.asarray(CENTER, jnp.float32))
     return Car(
         position=jnp.concatenate([hull[None], point + jnp.asarray(ANCHORS, jnp.float32)]),
         angle=jnp.full(5, angle),
@@ -167,7 +167,7 @@ def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
 
 
 def _steer(car: Car, motor: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """What the joints' limits leave of the speeds `motor` f32[4] that the steering wants, and their new impulses f32[4].
+    """The joints' speeds f32[4] when the steering wants `motor` f32[4], and their limits' new impulses f32[4].
 
     `limit` f32[4] is the side (−1, 0, 1) on which a joint is at its limit. There, motor and limit work against each
     other: in each of Box2D's iterations the motor adds its impulse and the limit takes it back, so that the wheel rests

@@ -3,7 +3,7 @@
 Gymnasium draws 1000×800 pixels and averages them down to 96×96. We look each of our pixels up once in the
 texture of the road (bilinear, which blurs about as much), mix it with a field and grass known in closed form,
 and lay the car and the dashboard over it. In the first second the camera zooms in, from 0.9 to 16.2 pixels a
-metre.
+meter.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ WIDTH, HEIGHT = 1000, 800  # Gymnasium's picture
 PIXEL = np.array([WIDTH / SIDE, HEIGHT / SIDE])  # the size of ours in its pixels
 ZOOM = 2.7 * SCALE
 _SECOND = np.arange(1, 51) * DT  # the reset itself takes one frame
-ZOOMS = 0.1 * SCALE * (1 - _SECOND) + ZOOM * _SECOND  # pixels a metre in the first 50 frames; the last one stays
+ZOOMS = 0.1 * SCALE * (1 - _SECOND) + ZOOM * _SECOND  # pixels a meter in the first 50 frames; the last one stays
 EYE = np.array([WIDTH / 2, HEIGHT / 4])  # the hull's origin, from the left and from below
 
-GRASS, FIELD, GREY = 230.0, 204.0, 102.0
-SHADES = (0.0, 2.0, 5.0)  # what tiles not yet visited add to grey, in turn
+GRASS, FIELD, GRAY = 230.0, 204.0, 102.0
+SHADES = (0.0, 2.0, 5.0)  # what tiles not yet visited add to gray, in turn
 HULL_RED, STRIPE = 204.0, 77.0
 
 _PATCH = (slice(66, 78), slice(44, 52))  # rows and columns that the car can cover
@@ -59,7 +59,7 @@ def draw(
         car: its pose and speeds.
         frame: i32[] frames since the reset, for the zoom.
         score: f32[] the number on the dashboard.
-        field: half the side of the green field, metres.
+        field: half the side of the green field, meters.
 
     Returns:
         u8[96, 96, 3].
@@ -67,20 +67,20 @@ def draw(
     frame = jnp.minimum(frame, len(ZOOMS) - 1)
     zoom = jnp.asarray(ZOOMS, jnp.float32)[frame]
     shade = jnp.where(visited, 0.0, jnp.resize(jnp.asarray(SHADES), visited.shape))
-    camera, wheels = _materialise((_camera(canvas, car, zoom), _wheels(car)))
+    camera, wheels = _materialize((_camera(canvas, car, zoom), _wheels(car)))
     road = _draw_road(canvas, field, picture, camera, shade)
-    patch = _draw_car(_colours(road[_PATCH]) / 4, wheels, frame, zoom)
+    patch = _draw_car(_colors(road[_PATCH]) / 4, wheels, frame, zoom)
     strip = dashboard.strip(car, score)
-    whole = jnp.concatenate([_rounded(_colours(road)), _rounded(_quarters(strip))])
+    whole = jnp.concatenate([_rounded(_colors(road)), _rounded(_quarters(strip))])
     return whole.at[_PATCH].set(_rounded(_quarters(patch)))
 
 
-def _quarters(colour: jax.Array) -> jax.Array:
-    """i32[...]: colours in quarters of a level."""
-    return (4 * colour + 0.5).astype(jnp.int32)
+def _quarters(color: jax.Array) -> jax.Array:
+    """i32[...]: colors in quarters of a level."""
+    return (4 * color + 0.5).astype(jnp.int32)
 
 
-def _colours(packed: jax.Array) -> jax.Array:
+def _colors(packed: jax.Array) -> jax.Array:
     """i32[..., 3]: red, green and blue out of one number each, in quarters of a level."""
     return packed[..., None] >> np.array([0, 10, 20], np.int32) & 1023
 
@@ -97,10 +97,10 @@ class _Camera(NamedTuple):
     y: jax.Array  # f32[]
     cos: jax.Array  # f32[] of the heading, over the zoom
     sin: jax.Array  # f32[]
-    blur_x: jax.Array  # f32[] width of a pixel along the world's x, metres
+    blur_x: jax.Array  # f32[] width of a pixel along the world's x, meters
     blur_y: jax.Array  # f32[]
-    grow: jax.Array  # f32[] metres that polygons are larger than their corners say
-    density: jax.Array  # f32[] texels a metre
+    grow: jax.Array  # f32[] meters that polygons are larger than their corners say
+    density: jax.Array  # f32[] texels a meter
     row: jax.Array  # i32[] where the copy that fits the zoom begins in the texture
     column: jax.Array  # i32[]
     last: jax.Array  # f32[] its last texel along a side
@@ -127,10 +127,10 @@ def _camera(canvas: Canvas, car: Car, zoom: jax.Array) -> _Camera:
 
 
 def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera, shade: jax.Array) -> jax.Array:
-    """i32[84, 96]: field, grass, road and kerbs, three colours in ten bits each, in quarters of a level.
+    """i32[84, 96]: field, grass, road and curbs, three colors in ten bits each, in quarters of a level.
 
-    Packed, because XLA would otherwise work out everything again for each colour. `shade` f32[L] is what each
-    tile adds to grey.
+    Packed, because XLA would otherwise work out everything again for each color. `shade` f32[L] is what each
+    tile adds to gray.
     """
     right = jnp.asarray(PIXEL[0] * (np.arange(SIDE) + 0.5) - EYE[0], jnp.float32)
     ahead = jnp.asarray(HEIGHT - PIXEL[1] * (np.arange(ROWS) + 0.5) - EYE[1], jnp.float32)[:, None]
@@ -160,11 +160,11 @@ def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera
     cell = field / 20
     grass = _checked(x, cell, camera.grow, camera.blur_x) * _checked(y, cell, camera.grow, camera.blur_y)
     bare = on_field * (1 - road - white - red)
-    tarmac = GREY * road + shaded + 255 * white
-    blue = GREY * bare + tarmac
+    tarmac = GRAY * road + shaded + 255 * white
+    blue = GRAY * bare + tarmac
     green = (FIELD + (GRASS - FIELD) * grass) * bare + tarmac
-    parts = [_quarters(colour) for colour in (blue + 255 * red, green, blue)]
-    return _materialise(parts[0] | parts[1] << 10 | parts[2] << 20)
+    parts = [_quarters(color) for color in (blue + 255 * red, green, blue)]
+    return _materialize(parts[0] | parts[1] << 10 | parts[2] << 20)
 
 
 def _look_up(picture: jax.Array, index: jax.Array, shade: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
@@ -208,7 +208,7 @@ def _look_up(picture: jax.Array, index: jax.Array, shade: jax.Array) -> tuple[li
     return jax.tree.map(lambda value: value[0], look_up_all(*alone))
 
 
-def _materialise(tree: Any) -> Any:
+def _materialize(tree: Any) -> Any:
     """The same, but out of the reach of fusion: a loop over the batch, whose results must be in memory."""
     flat, restore = ravel_pytree(tree)
     return restore(sequential_vmap(lambda value: value)(flat))
@@ -234,10 +234,10 @@ def _checked(value: jax.Array, cell: float, grow: jax.Array, blur: jax.Array) ->
 class _Wheels(NamedTuple):
     """The wheels as the hull sees them, also worked out once for all pixels."""
 
-    place: jax.Array  # f32[4, 2] from the hull's origin, metres
+    place: jax.Array  # f32[4, 2] from the hull's origin, meters
     cos: jax.Array  # f32[4] of the steering
     sin: jax.Array  # f32[4]
-    stripe: jax.Array  # f32[4] middle of the bright stripe, metres ahead of the wheel's
+    stripe: jax.Array  # f32[4] middle of the bright stripe, meters ahead of the wheel's
     stripe_half: jax.Array  # f32[4] half its length
     stripe_seen: jax.Array  # f32[4] 0 or 1
 
@@ -269,14 +269,14 @@ def _draw_car(ground: jax.Array, wheels: _Wheels, frame: jax.Array, zoom: jax.Ar
         x, y = right - wheels.place[i, 0], ahead - wheels.place[i, 1]
         x, y = wheels.cos[i] * x + wheels.sin[i] * y, wheels.cos[i] * y - wheels.sin[i] * x
         across = _within(x, WHEEL_HALF[0] + grow, blur[0])
-        tyre = across * _within(y, WHEEL_HALF[1] + grow, blur[1])
+        tire = across * _within(y, WHEEL_HALF[1] + grow, blur[1])
         stripe = across * _within(y - wheels.stripe[i], wheels.stripe_half[i] + grow, blur[1])
         stripe *= wheels.stripe_seen[i]
-        tyre, stripe = (
+        tire, stripe = (
             (share[0::2, 0::2] + share[0::2, 1::2] + share[1::2, 0::2] + share[1::2, 1::2])[..., None] / 4
-            for share in (tyre, stripe)
+            for share in (tire, stripe)
         )
-        ground = ground * (1 - tyre) * (1 - stripe) + STRIPE * stripe
+        ground = ground * (1 - tire) * (1 - stripe) + STRIPE * stripe
     hull = jnp.asarray(_hull_table())[frame][..., None]
     return ground * (1 - hull) + hull * np.array([HULL_RED, 0, 0], np.float32)
 

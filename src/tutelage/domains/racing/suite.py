@@ -1,7 +1,7 @@
 """Zero-shot benchmarks: 20 F1 circuits, ten Bézier tracks never trained on, and the original CarRacing.
 
-Circuits are closed splines fitted by `tools/fit_circuits.py` to the surveyed centre lines of the f1-circuits
-collection (T. Bacinger, MIT licence), scaled to the lengths and run with the frame limits of the paper's
+Circuits are closed splines fitted by `tools/fit_circuits.py` to the surveyed center lines of the f1-circuits
+collection (T. Bacinger, MIT license), scaled to the lengths and run with the frame limits of the paper's
 benchmark. All are played by Gymnasium's rules: no early end, and a penalty for leaving the field.
 """
 
@@ -25,7 +25,7 @@ from tutelage.domains.racing.texture import Canvas
 from tutelage.types import InputError, Key, TestLevel
 
 F1_TILES = 5000
-F1_FIELD = 500.0  # metres: the circuits do not fit on Gymnasium's
+F1_FIELD = 500.0  # meters: the circuits do not fit on Gymnasium's
 F1_CANDIDATES = 512  # tiles are so short that a fast car meets hundreds in an action
 RELEASED_FRAMES = {"Mexico": 3000, "Russia": 2000}
 """Where the released code's limits are not the paper's."""
@@ -38,9 +38,9 @@ class Circuit(NamedTuple):
 
     name: str
     circuit: str
-    length: int  # world units, the metres of the game
+    length: int  # world units, the meters of the game
     frames: int
-    points: np.ndarray  # f64[n, 2] control points of a closed spline, metres of the real circuit
+    points: np.ndarray  # f64[n, 2] control points of a closed spline, meters of the real circuit
 
 
 @cache
@@ -61,8 +61,8 @@ def circuit(name: str) -> Circuit:
     raise InputError(f"There is no circuit {name!r}. There are: {', '.join(c.name for c in circuits())}.")
 
 
-def centre_line(circuit: Circuit, size: int = F1_TILES) -> track.CentreLine:
-    """The road of a circuit in world units: `size` points, its bounding box centred on the origin."""
+def center_line(circuit: Circuit, size: int = F1_TILES) -> track.CenterLine:
+    """The road of a circuit in world units: `size` points, its bounding box centerd on the origin."""
     points = spline.curve(circuit.points, size)
     points -= (points.min(0) + points.max(0)) / 2
     points *= circuit.length / np.linalg.norm(np.roll(points, -1, 0) - points, axis=1).sum()
@@ -71,7 +71,7 @@ def centre_line(circuit: Circuit, size: int = F1_TILES) -> track.CentreLine:
 
 def f1(view: View) -> tuple[TestLevel, ...]:
     """The 20 circuits, in buffers of one size, so that a program serves all that have the same frame limit."""
-    lines = [centre_line(each) for each in circuits()]
+    lines = [center_line(each) for each in circuits()]
     canvas = _canvas(lines)
     return tuple(
         on_line(each.name, line, each.frames, view, canvas=canvas) for each, line in zip(circuits(), lines, strict=True)
@@ -106,13 +106,13 @@ def original_car_racing(view: View) -> tuple[TestLevel, ...]:
 
 def on_line(
     name: str,
-    line: track.CentreLine,
+    line: track.CenterLine,
     frames: int,
     view: View,
     field: float = F1_FIELD,
     canvas: Canvas | None = None,
 ) -> TestLevel:
-    """Any closed road as a test level, on a canvas of its own size; `field` is half the side of its field, metres."""
+    """Any closed road as a test level, on a canvas of its own size; `field` is half the side of its field, meters."""
     reach = _reach(line)
     if reach > field:
         raise InputError(
@@ -130,13 +130,13 @@ def on_line(
     return TestLevel(name, env, lambda _: line)
 
 
-def _canvas(lines: Sequence[track.CentreLine]) -> Canvas:
+def _canvas(lines: Sequence[track.CenterLine]) -> Canvas:
     """A canvas on which any of these roads fits, with the widest of their tiles."""
     longest = max(float(track.steps(line).max()) for line in lines)
     extent = 16.0 * ceil(max(map(_reach, lines)) / 16)
     return Canvas(extent, window=longest + 2 * (track.HALF_WIDTH + track.BORDER))
 
 
-def _reach(line: track.CentreLine) -> float:
-    """Metres from the origin, along either axis, to the outer side of the farthest kerb."""
+def _reach(line: track.CenterLine) -> float:
+    """Metres from the origin, along either axis, to the outer side of the farthest curb."""
     return float(np.abs(line.points).max()) + track.HALF_WIDTH + track.BORDER

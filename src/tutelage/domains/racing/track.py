@@ -1,8 +1,8 @@
-"""Tracks: control points → Bézier centre line → tiles (paper, appendix on CarRacing).
+"""Tracks: control points → Bézier center line → tiles (paper, appendix on CarRacing).
 
 A `Level` is at most 12 control points. They are sorted by angle about their mean and joined by cubic Bézier
-curves into a closed, counter-clockwise `CentreLine` of L points; tile i is the piece of road between points i
-− 1 and i. A centre line may also be given directly (a circuit, a CSV file, one of Gymnasium's own tracks):
+curves into a closed, counter-clockwise `CenterLine` of L points; tile i is the piece of road between points i
+− 1 and i. A center line may also be given directly (a circuit, a CSV file, one of Gymnasium's own tracks):
 the environment takes either. Arrays have a static length L; the first `n` entries are real and indices
 wrap around there.
 """
@@ -20,17 +20,17 @@ from numpy.typing import ArrayLike
 from tutelage.types import InputError
 
 SCALE = 6.0
-PLAYFIELD = 2000 / SCALE  # half the side of the field, metres
+PLAYFIELD = 2000 / SCALE  # half the side of the field, meters
 HALF_WIDTH = 40 / SCALE  # of the road
-BORDER = 8 / SCALE  # width of the red and white kerbs
-KERB_TURN, KERB_RUN = 0.2 * 0.31, 4  # a kerb needs this turn (rad) on so many tiles in a row
+BORDER = 8 / SCALE  # width of the red and white curbs
+CURB_TURN, CURB_RUN = 0.2 * 0.31, 4  # a curb needs this turn (rad) on so many tiles in a row
 
 MAX_POINTS = 12
 SAMPLES = 39  # tiles on one Bézier segment
 TILES = MAX_POINTS * SAMPLES
 REACH = 0.2  # inner Bézier points lie this share of the segment away from its ends
 LEAN = np.arctan(0.2) / np.pi + 0.5  # weight of the coming segment's heading in the tangent at a control point
-CLOSEST = 0.1  # metres between control points
+CLOSEST = 0.1  # meters between control points
 OPEN = 0.12  # a gap of this share of a line's length, and not just a long straight: the 20 circuits' are up to 0.111
 SKETCH = 10  # cells on a side of the generator's sketch
 
@@ -38,20 +38,20 @@ SKETCH = 10  # cells on a side of the generator's sketch
 class Level(NamedTuple):
     """A Bézier track. Only its first `n` points mean anything."""
 
-    points: jax.Array  # f32[12, 2] metres
+    points: jax.Array  # f32[12, 2] meters
     n: jax.Array  # i32[]
 
 
-class CentreLine(NamedTuple):
+class CenterLine(NamedTuple):
     """A closed road, counter-clockwise or not; the car starts at point 0."""
 
-    points: jax.Array  # f32[L, 2] metres
+    points: jax.Array  # f32[L, 2] meters
     heading: jax.Array  # f32[L]; as a car's angle: 0 drives along +y
     n: jax.Array  # i32[]
 
 
-def bezier(level: Level, start_east: bool = True) -> CentreLine:
-    """The centre line of a level: f32[468, 2], its bounding box centred on the origin.
+def bezier(level: Level, start_east: bool = True) -> CenterLine:
+    """The center line of a level: f32[468, 2], its bounding box centerd on the origin.
 
     It starts at the point nearest to 0° (paper), or at the first control point by angle, from −180° (released code).
     """
@@ -83,11 +83,11 @@ def bezier(level: Level, start_east: bool = True) -> CentreLine:
         spoke = points - mean
         first = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(spoke[:, 1], spoke[:, 0])), jnp.inf))
     points = (points - (low + high) / 2)[_wrap(first, TILES, count)]
-    return CentreLine(points, headings(points, count), count)
+    return CenterLine(points, headings(points, count), count)
 
 
-def road(level: Level | CentreLine, start_east: bool = True) -> CentreLine:
-    """The centre line of a level, which may be one already."""
+def road(level: Level | CenterLine, start_east: bool = True) -> CenterLine:
+    """The center line of a level, which may be one already."""
     return bezier(level, start_east) if isinstance(level, Level) else level
 
 
@@ -108,12 +108,12 @@ def right(heading: jax.Array) -> jax.Array:
     return jnp.stack([jnp.cos(heading), jnp.sin(heading)], -1)
 
 
-def previous(line: CentreLine) -> jax.Array:
+def previous(line: CenterLine) -> jax.Array:
     """i32[L]: the index of the point at which each tile begins."""
     return _wrap(-1, line.points.shape[0], line.n)
 
 
-def tiles(line: CentreLine) -> jax.Array:
+def tiles(line: CenterLine) -> jax.Array:
     """f32[L, 4, 2]: the corners of each tile: its end's left and right, its beginning's right and left."""
     side = HALF_WIDTH * right(line.heading)
     left_edge, right_edge = line.points - side, line.points + side
@@ -121,17 +121,17 @@ def tiles(line: CentreLine) -> jax.Array:
     return jnp.stack([left_edge, right_edge, right_edge[back], left_edge[back]], 1)
 
 
-def kerbs(line: CentreLine) -> tuple[jax.Array, jax.Array]:
-    """Red and white kerbs on hard turns: bool[L] which tiles have one, f32[L, 4, 2] its corners.
+def curbs(line: CenterLine) -> tuple[jax.Array, jax.Array]:
+    """Red and white curbs on hard turns: bool[L] which tiles have one, f32[L, 4, 2] its corners.
 
-    Gymnasium's rule, but for the one kerb it misplaces where its own heading jumps by 2π.
+    Gymnasium's rule, but for the one curb it misplaces where its own heading jumps by 2π.
     """
     size = line.points.shape[0]
     back = previous(line)
     turn = (line.heading - line.heading[back] + jnp.pi) % (2 * jnp.pi) - jnp.pi
-    runs = jnp.stack([turn[_wrap(-k, size, line.n)] for k in range(KERB_RUN)])
-    hard = (runs > KERB_TURN).all(0) | (runs < -KERB_TURN).all(0)
-    kerb = jnp.stack([hard[_wrap(k, size, line.n)] for k in range(KERB_RUN)]).any(0)
+    runs = jnp.stack([turn[_wrap(-k, size, line.n)] for k in range(CURB_RUN)])
+    hard = (runs > CURB_TURN).all(0) | (runs < -CURB_TURN).all(0)
+    curb = jnp.stack([hard[_wrap(k, size, line.n)] for k in range(CURB_RUN)]).any(0)
     side = -jnp.sign(turn)[:, None]  # of the outer edge
 
     def edge(width: float, at: jax.Array) -> jax.Array:
@@ -139,24 +139,24 @@ def kerbs(line: CentreLine) -> tuple[jax.Array, jax.Array]:
 
     here, outer = jnp.arange(size), HALF_WIDTH + BORDER
     corners = [edge(HALF_WIDTH, here), edge(outer, here), edge(outer, back), edge(HALF_WIDTH, back)]
-    return kerb, jnp.stack(corners, 1)
+    return curb, jnp.stack(corners, 1)
 
 
-def steps(line: CentreLine) -> jax.Array:
-    """f32[L]: the length of each tile along the centre line, zero where there is none."""
+def steps(line: CenterLine) -> jax.Array:
+    """f32[L]: the length of each tile along the center line, zero where there is none."""
     step = line.points - line.points[previous(line)]
     real = jnp.arange(line.points.shape[0]) < line.n
     return jnp.where(real, jnp.sqrt((step**2).sum(-1)), 0.0)
 
 
-def curvature(line: CentreLine) -> jax.Array:
-    """f32[L]: the turn per metre at each tile, positive to the left, zero where there is none."""
+def curvature(line: CenterLine) -> jax.Array:
+    """f32[L]: the turn per meter at each tile, positive to the left, zero where there is none."""
     turn = (line.heading - line.heading[previous(line)] + jnp.pi) % (2 * jnp.pi) - jnp.pi
     step = steps(line)
     return jnp.where(step > 0, turn / jnp.maximum(step, 1e-6), 0.0)
 
 
-def overlaps(line: CentreLine) -> jax.Array:
+def overlaps(line: CenterLine) -> jax.Array:
     """bool[L]: tiles that lie on another stretch of road, more than two widths away along the track."""
     step = steps(line)
     along = jnp.cumsum(step)
@@ -169,7 +169,7 @@ def overlaps(line: CentreLine) -> jax.Array:
 
 
 def from_points(points: ArrayLike) -> Level:
-    """A level from 3 to 12 control points [n, 2], in metres."""
+    """A level from 3 to 12 control points [n, 2], in meters."""
     array = _closed_shape(points, "control points")
     if len(array) > MAX_POINTS:
         raise InputError(f"A track has at most {MAX_POINTS} control points; got {len(array)}. Leave some out.")
@@ -193,30 +193,30 @@ def from_sketch(sketch: ArrayLike) -> Level:
     array = numbers(sketch, "cells of a sketch")
     if array.shape != (SKETCH, SKETCH):
         raise InputError(f"A sketch has {SKETCH} rows of {SKETCH} cells; got an array of shape {array.shape}.")
-    return from_points(np.asarray(cell_centre(jnp.asarray(np.flatnonzero(array)))))
+    return from_points(np.asarray(cell_center(jnp.asarray(np.flatnonzero(array)))))
 
 
-def cell_centre(cell: jax.Array) -> jax.Array:
+def cell_center(cell: jax.Array) -> jax.Array:
     """f32[..., 2]: the middle of a sketch's cell, counted by rows, on the inner quarter of the field."""
     column_row = jnp.stack([cell % SKETCH, cell // SKETCH], -1)
     return ((column_row + 0.5) / SKETCH - 0.5) * PLAYFIELD
 
 
-def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
-    """A centre line of `size` points, evenly spaced along the closed polygon through `points` [n, 2].
+def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
+    """A center line of `size` points, evenly spaced along the closed polygon through `points` [n, 2].
 
     The last point may repeat the first. If not, the line goes straight from the last to the first; but a gap between
     them that is far longer than any other, or a large part of the whole, is that of an open line.
     """
     if size < 3:
-        raise InputError(f"A centre line has at least 3 points, not {size}: ask for a larger size.")
-    array = _closed_shape(points, "points of a centre line")
+        raise InputError(f"A center line has at least 3 points, not {size}: ask for a larger size.")
+    array = _closed_shape(points, "points of a center line")
     returns = np.array_equal(array[0], array[-1])
     closed = array if returns else np.concatenate([array, array[:1]])
     step = np.linalg.norm(np.diff(closed, axis=0), axis=1)
     if not returns and (step[-1] > 4 * step[:-1].max() or step[-1] > max(OPEN, 2 / len(step)) * step.sum()):
         raise InputError(
-            f"This centre line is not closed: its ends are {step[-1]:.1f} apart, {step[-1] / step.sum():.0%} of its"
+            f"This center line is not closed: its ends are {step[-1]:.1f} apart, {step[-1] / step.sum():.0%} of its"
             f" length, while its other points are at most {step[:-1].max():.1f} apart. Let the last point come back"
             " to the first."
         )
@@ -224,11 +224,11 @@ def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
     at = np.linspace(0, along[-1], size, endpoint=False)
     even = jnp.asarray(np.stack([np.interp(at, along, closed[:, k]) for k in (0, 1)], 1), jnp.float32)
     count = jnp.int32(size)
-    return CentreLine(even, headings(even, count), count)
+    return CenterLine(even, headings(even, count), count)
 
 
-def from_csv(path: str | Path, size: int) -> CentreLine:
-    """A centre line from a CSV file of x and y; lines that begin with # and one header are skipped."""
+def from_csv(path: str | Path, size: int) -> CenterLine:
+    """A center line from a CSV file of x and y; lines that begin with # and one header are skipped."""
     rows: list[list[float]] = []
     try:
         text = Path(path).read_text(encoding="utf-8")
