@@ -15,10 +15,11 @@ DRIVES = 12
 advance = jax.jit(physics.advance)
 touching = jax.jit(
     lambda outline, car: (
-        contacts.touching(outline, car.position[1:], contacts.sides(car))[None] >> jnp.arange(4)[:, None] & 1
+        contacts.touching(outline, car.position[1:], contacts.sides(car)[1:])[None] >> jnp.arange(4)[:, None] & 1
     )
 )
-env = gymnasium_rules(RacingEnv(repeat=1, canvas=Canvas(texel=4.0)))  # nobody looks here
+under_hull = jax.jit(lambda outline, car: contacts.under_hull(outline, car.position[0], contacts.sides(car)[0]))
+env = gymnasium_rules(RacingEnv(repeat=1, canvas=Canvas(texel=4.0)))  # nothing is drawn here
 outlines = jax.jit(lambda line: contacts.outlines(track.tiles(line)))
 
 
@@ -82,8 +83,36 @@ def test_contacts_are_identical_at_identical_poses(drive):
         game.step(action)
         theirs = game.wheel_tiles()
         np.testing.assert_array_equal(touching(outline, before)[:, :count], theirs)
-        found += theirs.sum()
+        hull = game.hull_tiles()
+        np.testing.assert_array_equal(under_hull(outline, before)[:count], hull)
+        found += theirs.sum() + hull.sum()
     assert found > 0
+
+
+@pytest.mark.parametrize("drive", range(6))
+def test_tiles_change_color_when_gymnasiums_do(drive):
+    """When a wheel or the hull touches them; only wheels earn the reward."""
+    game = start(drive)
+    line, count = game.center_line(track.TILES), len(game.track)
+    shaded = np.arange(count) % 3 > 0  # the others are as gray as they will be
+    colored, hull_only = touched_tiles(line, random_actions(drive, 60)), 0
+    np.testing.assert_array_equal(colored[0, :count][shaded], game.touched()[shaded])
+    for ours, action in zip(colored[1:], random_actions(drive, 60), strict=True):
+        game.step(action)
+        np.testing.assert_array_equal(ours[:count][shaded], game.touched()[shaded])
+        hull_only += (game.touched() & ~game.visited()).sum()
+    if drive == 0:
+        assert hull_only > 0
+
+
+@jax.jit
+def touched_tiles(line: track.CenterLine, actions: jax.Array) -> jax.Array:
+    """bool[1 + frames, L]: the tiles touched after the reset and after each action."""
+    key = jax.random.key(0)
+    scene = env.load(line)
+    state, _ = env.reset(key, scene)
+    later = jax.lax.scan(lambda s, a: (env.step(key, scene, s, a)[0],) * 2, state, actions)[1].touched
+    return jnp.concatenate([state.touched[None], later])
 
 
 @jax.jit
@@ -187,9 +216,12 @@ def test_a_hairpin():
     assert drift(game, actions)[[99, 199, 399]].max() < 5e-3
 
 
-@pytest.mark.parametrize(("speed", "gain", "look"), [(45.0, 3.0, 8), (50.0, 4.0, 10), (60.0, 3.0, 8)])
+@pytest.mark.parametrize(("speed", "gain", "look"), [(45.0, 3.0, 8), (48.0, 4.0, 10), (52.0, 4.0, 10)])
 def test_a_thousand_fast_frames_on_a_figure_of_eight(speed, gain, look):
-    """We drift from Gymnasium no faster than Gymnasium from itself, started at 1e-7 or 1e-6 m/s instead of at rest."""
+    """We drift from Gymnasium no faster than Gymnasium from itself, started at 1e-7 or 1e-6 m/s instead of at rest.
+
+    All wheels stay on the road. Where one leaves or meets it, a difference of a millimeter may decide in which frame.
+    """
     t = np.linspace(0, 2 * np.pi, 400, endpoint=False)
     line = track.from_closed_line(np.stack([120 * np.sin(t), 60 * np.sin(2 * t)], 1), 400)
     actions = drive(line, speed, gain, look, 1000)
@@ -201,6 +233,7 @@ def test_a_thousand_fast_frames_on_a_figure_of_eight(speed, gain, look):
         paths.append([])
         for action in actions:
             game.step(action)
+            assert game.wheel_tiles().any(1).all()
             paths[-1].append(np.array(game.car.hull.worldCenter))
     theirs = max(np.linalg.norm(np.subtract(path[-1], paths[0][-1])) for path in paths[1:])
     game.reset(seed=0)

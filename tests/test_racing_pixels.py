@@ -43,8 +43,8 @@ class Painted:
         self.texels = paint(canvas, self.game.center_line(self.size))
 
     def ours(self, frame: int, score: float) -> np.ndarray:
-        visited = np.pad(self.game.visited(), (0, self.size - len(self.game.track)))
-        scene = (self.texels, visited, self.game.mechanics(), jnp.int32(frame), jnp.float32(score))
+        touched = np.pad(self.game.touched(), (0, self.size - len(self.game.track)))
+        scene = (self.texels, touched, self.game.mechanics(), jnp.int32(frame), jnp.float32(score))
         return np.asarray(draw(self.canvas, *scene, self.field))
 
     def drive(self, frames: int) -> Iterator[Pair]:

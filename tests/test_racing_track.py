@@ -167,7 +167,7 @@ def _drive(line: track.CenterLine) -> tuple[jax.Array, jax.Array]:
 
     def frame(carry, action):
         car, on_road, visited = carry
-        touched = contacts.touching(outline, car.position[1:], contacts.sides(car))
+        touched = contacts.touching(outline, car.position[1:], contacts.sides(car)[1:])
         car = physics.advance(car, action, on_road)
         visited |= touched > 0
         return (car, contacts.wheels_of(touched), visited), (visited.sum(), jnp.linalg.norm(car.velocity[0]))

@@ -93,10 +93,22 @@ class Reference(CarRacing):
             row[[tile.idx for tile in wheel.tiles]] = True
         return touching
 
+    def hull_tiles(self) -> np.ndarray:
+        """bool[count]: the tiles that the hull touches, likewise."""
+        touching = np.zeros(len(self.track), bool)
+        touching[[edge.other.userData.idx for edge in self._car.hull.contacts if edge.contact.touching]] = True
+        return touching
+
     def visited(self) -> np.ndarray:
         """bool[count]: the tiles that have given their reward."""
         assert self.road is not None
         return np.array([tile.road_visited for tile in self.road])
+
+    def touched(self) -> np.ndarray:
+        """bool[count]: the tiles that have lost their shade; where the shade is none, those that were visited."""
+        assert self.road is not None
+        recolored = np.array([(tile.color == self.road_color).all() for tile in self.road])
+        return np.where(np.arange(len(self.road)) % 3 > 0, recolored, self.visited())
 
     @property
     def _car(self) -> Box2dCar:

@@ -81,7 +81,8 @@ class State(NamedTuple):
 
     car: Car
     on_road: jax.Array  # bool[4] wheels that touched a tile when the last frame began
-    visited: jax.Array  # bool[L]
+    visited: jax.Array  # bool[L] tiles that a wheel has touched
+    touched: jax.Array  # bool[L] tiles that any part of the car has touched: they look different
     tiles: jax.Array  # i32[] how many were visited
     frame: jax.Array  # i32[] frames since the reset
     idle: jax.Array  # i32[] frames since the last new tile
@@ -92,8 +93,9 @@ class _Drive(NamedTuple):
     """What changes from frame to frame within one action; K candidate tiles."""
 
     car: Car
-    side: jax.Array  # f32[4, 2] of the wheels; here, so that it is worked out once a frame
+    side: jax.Array  # f32[5, 2] of the bodies; here, so that it is worked out once a frame
     on_road: jax.Array  # bool[4]
+    hull: jax.Array  # f32[2, 2] its position and side when the last frame began
     visited: jax.Array  # bool[K]
     tiles: jax.Array  # i32[]
     frame: jax.Array  # i32[]
@@ -147,12 +149,14 @@ class RacingEnv(Env):
     def reset(self, key: Key, scene: Scene) -> tuple[State, jax.Array]:
         """Put the car at rest on the first tile. Like Gymnasium's, this takes a frame and visits tiles."""
         car = physics.place(scene.start, scene.heading)
-        touched = contacts.touching(scene.outline.T, car.position[1:], contacts.sides(car))
-        visited = touched > 0
+        outline, side = scene.outline.T, contacts.sides(car)
+        contact = contacts.touching(outline, car.position[1:], side[1:])
+        visited = contact > 0
         state = State(
             car=physics.settle(car),
-            on_road=contacts.wheels_of(touched),
+            on_road=contacts.wheels_of(contact),
             visited=visited,
+            touched=visited | contacts.under_hull(outline, car.position[0], side[0]),
             tiles=visited.sum(dtype=jnp.int32),
             frame=jnp.int32(0),
             idle=jnp.int32(0),
@@ -172,6 +176,7 @@ class RacingEnv(Env):
             car=state.car,
             side=contacts.sides(state.car),
             on_road=state.on_road,
+            hull=jnp.zeros((2, 2)),
             visited=state.visited[near],
             tiles=state.tiles,
             frame=state.frame,
@@ -192,6 +197,7 @@ class RacingEnv(Env):
             car=drive.car,
             on_road=drive.on_road,
             visited=state.visited.at[near].set(drive.visited),
+            touched=state.touched.at[near].max(drive.visited | contacts.under_hull(outline, *drive.hull)),
             tiles=drive.tiles,
             frame=drive.frame,
             idle=drive.idle,
@@ -207,7 +213,7 @@ class RacingEnv(Env):
         """u8[96, 96, 3]: the frame as Gymnasium draws it."""
         paid = FRAME_COST * jnp.maximum(state.frame - 1, 0)  # it draws before it takes the frame's cost
         score = FULL_SCORE / scene.n * state.tiles - paid
-        return pixels.draw(self.canvas, scene.picture, state.visited, state.car, state.frame, score, self.field)
+        return pixels.draw(self.canvas, scene.picture, state.touched, state.car, state.frame, score, self.field)
 
     def _remember(self, obs: jax.Array) -> Any:
         return obs if self.view.stack > 1 else ()
@@ -222,8 +228,8 @@ class RacingEnv(Env):
 
     def _frame(self, scene: Scene, first: jax.Array, outline: jax.Array, drive: _Drive, action: jax.Array) -> _Drive:
         """One frame: contacts are found before the car moves, and give grip in the next frame."""
-        touched = contacts.touching(outline, drive.car.position[1:], drive.side)
-        visited = drive.visited | (touched > 0)
+        contact = contacts.touching(outline, drive.car.position[1:], drive.side[1:])
+        visited = drive.visited | (contact > 0)
         fresh = (visited & ~drive.visited).sum(dtype=jnp.int32)
         tiles = drive.tiles + fresh
         lap = (first & visited & ~drive.visited).any() & (tiles > LAP * scene.n)
@@ -242,7 +248,8 @@ class RacingEnv(Env):
         return _Drive(
             car=car,
             side=contacts.sides(car),
-            on_road=contacts.wheels_of(touched),
+            on_road=contacts.wheels_of(contact),
+            hull=jnp.stack([drive.car.position[0], drive.side[0]]),
             visited=visited,
             tiles=tiles,
             frame=frame,

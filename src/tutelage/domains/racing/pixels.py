@@ -34,7 +34,7 @@ ZOOMS = 0.1 * SCALE * (1 - _SECOND) + ZOOM * _SECOND  # pixels a meter in the fi
 EYE = np.array([WIDTH / 2, HEIGHT / 4])  # the hull's origin, from the left and from below
 
 GRASS, FIELD, GRAY = 230.0, 204.0, 102.0
-SHADES = (0.0, 2.0, 5.0)  # what tiles not yet visited add to gray, in turn
+SHADES = (0.0, 2.0, 5.0)  # what tiles not yet touched add to gray, in turn
 HULL_RED, STRIPE = 204.0, 77.0
 
 _PATCH = (slice(66, 78), slice(44, 52))  # rows and columns that the car can cover
@@ -44,7 +44,7 @@ _GROW = 0.5  # pixels of Gymnasium's by which its polygons are larger than their
 def draw(
     canvas: Canvas,
     picture: jax.Array,
-    visited: jax.Array,
+    touched: jax.Array,
     car: Car,
     frame: jax.Array,
     score: jax.Array,
@@ -55,7 +55,7 @@ def draw(
     Args:
         canvas: the texture's size.
         picture: u32[1.5 side, side] the texture.
-        visited: bool[L] tiles that are no longer shaded.
+        touched: bool[L] tiles that are no longer shaded.
         car: its pose and speeds.
         frame: i32[] frames since the reset, for the zoom.
         score: f32[] the number on the dashboard.
@@ -66,7 +66,7 @@ def draw(
     """
     frame = jnp.minimum(frame, len(ZOOMS) - 1)
     zoom = jnp.asarray(ZOOMS, jnp.float32)[frame]
-    shade = jnp.where(visited, 0.0, jnp.resize(jnp.asarray(SHADES), visited.shape))
+    shade = jnp.where(touched, 0.0, jnp.resize(jnp.asarray(SHADES), touched.shape))
     camera, wheels = _materialize((_camera(canvas, car, zoom), _wheels(car)))
     road = _draw_road(canvas, field, picture, camera, shade)
     patch = _draw_car(_colors(road[_PATCH]) / 4, wheels, frame, zoom)

@@ -1,7 +1,7 @@
 """The road of one level, painted once into a texture that every frame samples.
 
 A texel is one u32: how much of it road covers (7 bits), white curb (6) and red curb (6), and the tile on top
-(13), whose gray depends on whether it has been visited. Tiles are painted in order, as Gymnasium does, each
+(13), whose gray depends on whether the car has touched it. Tiles are painted in order, as Gymnasium does, each
 into a small window. A pyramid of halved copies lies beside the full one in the same array, for the zoom of
 the first second.
 """
