@@ -149,6 +149,15 @@ def test_twenty_circuits_of_the_right_length():
         suite.circuit("Moon")
 
 
+def test_circuits_are_driven_in_the_direction_of_their_races():
+    counter_clockwise = set()
+    for circuit in suite.circuits():
+        x, y = suite.curve(circuit.points, 1000).T
+        if (x * np.roll(y, -1) - y * np.roll(x, -1)).sum() > 0:
+            counter_clockwise.add(circuit.name)
+    assert counter_clockwise == {"Brazil", "Singapore", "USA"}
+
+
 def test_the_domain():
     racing = domain(View(crop=True, stack=2))
     assert {name: len(levels) for name, levels in racing.suites.items()} == {

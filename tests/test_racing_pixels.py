@@ -11,7 +11,7 @@ import pytest
 from gymnasium.envs.box2d import car_racing
 from PIL import Image
 
-from tutelage.domains.racing import picture, pixels, suite, texture, track
+from tutelage.domains.racing import image, pixels, suite, texture, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import WHOLE_VIEW
 from tutelage.experiment.pictures import gif
@@ -205,14 +205,17 @@ def test_the_pyramid_averages():
 
 
 def test_birds_eye_and_gif(tmp_path):
-    line = random_line(jax.random.key(1))
-    image = np.asarray(picture.birds_eye(line, size=192))
-    assert image.shape == (192, 192, 3)
-    start = np.asarray(line.points[0])
-    row, column = int((192 - start[1]) / 2), int((start[0] + 192) / 2)
-    near = image[row - 3 : row + 4, column - 3 : column + 4].reshape(-1, 3)
-    assert (near == picture.START).all(1).any()
-    gif(tmp_path / "drive.gif", [image, image[::-1]], scale=2)
-    with Image.open(tmp_path / "drive.gif") as film:
-        assert film.n_frames == 2
-        assert film.size == (384, 384)
+    for seed in range(4):
+        line = random_line(jax.random.key(seed))
+        above = np.asarray(image.birds_eye(line, size=192))
+        assert above.shape == (192, 192, 3)
+        row, column = np.nonzero((above == image.START).all(-1))
+        arrow = 2 * np.stack([column + 0.5, 192 - row - 0.5], 1) - 192 - np.asarray(line.points[0])  # meters
+        heading = float(line.heading[0])
+        ahead = arrow @ (-np.sin(heading), np.cos(heading))
+        assert -2 < ahead.min() < 2 < 15 < ahead.max()  # from the start along the road
+        assert abs((arrow @ (np.cos(heading), np.sin(heading))).mean()) < 1
+    gif(tmp_path / "drive.gif", [above, above[::-1]], scale=2)
+    with Image.open(tmp_path / "drive.gif") as video:
+        assert video.n_frames == 2
+        assert video.size == (384, 384)

@@ -15,7 +15,7 @@ from tutelage.domains import maze, racing
 from tutelage.domains.maze.image import draw
 from tutelage.domains.maze.oracle import fewest_actions, shortest_path
 from tutelage.domains.racing import track
-from tutelage.domains.racing.picture import birds_eye
+from tutelage.domains.racing.image import birds_eye
 from tutelage.experiment.pictures import png, sheet
 from tutelage.types import Key
 

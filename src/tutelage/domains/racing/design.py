@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.domains.racing import picture, track
+from tutelage.domains.racing import image, track
 from tutelage.domains.racing.texture import BEZIER_CANVAS
 from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CenterLine, Level
 from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
@@ -165,7 +165,7 @@ class RacingDesign(Design):
 
     def image(self, level: Level | CenterLine) -> jax.Array:
         """u8[384, 384, 3]: the track from above."""
-        return picture.birds_eye(track.road(level))
+        return image.birds_eye(track.road(level))
 
     def to_json(self, level: Level | CenterLine) -> Json:
         """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a center line."""

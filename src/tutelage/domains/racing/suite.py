@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tutelage.domains.racing import original, spline, texture, track
+from tutelage.domains.racing import original, texture, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import RacingEnv, View, gymnasium_rules
 from tutelage.domains.racing.texture import Canvas
@@ -61,9 +61,32 @@ def circuit(name: str) -> Circuit:
     raise InputError(f"There is no circuit {name!r}. There are: {', '.join(c.name for c in circuits())}.")
 
 
+def basis(u: np.ndarray, n: int) -> np.ndarray:
+    """f64[U, n]: the weight of each of n ≥ 4 control points of a closed uniform cubic B-spline at parameters u [U].
+
+    The curve runs once around its control points while u goes from 0 to n, and is the same from either side.
+    """
+    whole = np.floor(u).astype(int)
+    t = u - whole
+    weights = ((1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3)
+    matrix = np.zeros((len(u), n))
+    for k, weight in enumerate(weights):
+        matrix[np.arange(len(u)), (whole + k - 1) % n] = weight / 6
+    return matrix
+
+
+def curve(points: np.ndarray, samples: int) -> np.ndarray:
+    """f64[samples, 2]: the closed spline of control points [n, 2], evenly spaced along its length."""
+    n = len(points)
+    fine = basis(np.linspace(0, n, 40 * n + 1), n) @ points
+    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(fine, axis=0), axis=1))])
+    at = np.interp(np.linspace(0, along[-1], samples, endpoint=False), along, np.linspace(0, n, 40 * n + 1))
+    return basis(at, n) @ points
+
+
 def center_line(circuit: Circuit, size: int = F1_TILES) -> track.CenterLine:
     """The road of a circuit in world units: `size` points, its bounding box centerd on the origin."""
-    points = spline.curve(circuit.points, size)
+    points = curve(circuit.points, size)
     points -= (points.min(0) + points.max(0)) / 2
     points *= circuit.length / np.linalg.norm(np.roll(points, -1, 0) - points, axis=1).sum()
     return track.from_closed_line(points, size)
