@@ -44,7 +44,7 @@ def loss(network: Network, case: Case, params: dict) -> jax.Array:
     [
         (PixelStudent(BOX, channels=FEW), (96, 96, 3)),
         (PixelStudent(BOX, channels=FEW), (84, 84, 3)),
-        (PixelStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW), (96, 96, 12)),
+        (PixelStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW, centered=True), (96, 96, 12)),
         (PixelStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW), (97, 100, 2)),
         (
             PixelStudent(BOX, kernels=(2, 2, 3), strides=(2, 2, 1), channels=(4, 5, 6), lean=(0.0, 1.0, -2.0)),
@@ -69,6 +69,21 @@ def test_the_paper_and_the_released_code_end_in_256_features():
         params = jax.eval_shape(pixel_student(module).init, jax.random.key(0), obs)
         assert params["actor"]["layer0"]["kernel"].shape == (256, 100)
         assert params["critic"]["out"]["kernel"].shape == (100, 1)
+
+
+@pytest.mark.parametrize(("centered", "expected"), [(False, (0, 128 / 255, 1)), (True, (-1, 0, 127 / 128))])
+def test_pixels_become_small_numbers(centered, expected):
+    """A convolution that passes pixels on, and a value that is their sum."""
+    module = PixelStudent(BOX, (1,), (1,), (1,), hidden=1, centered=centered)
+    for pixel, value in zip((0, 128, 255), expected, strict=True):
+        obs = jnp.full((1, 1, 1, 1, 1), pixel, jnp.uint8)
+        for network in (pixel_student(module), plain_pixel_student(module)):
+            params = jax.tree.map(jnp.ones_like, network.init(jax.random.key(0), obs))
+            params = jax.tree_util.tree_map_with_path(
+                lambda path, x: 0 * x if "bias" in str(path[-1]) and "convs" not in str(path[0]) else x, params
+            )
+            seen = network.apply(params, (), obs, jnp.zeros((1, 1), bool))[1].value[0, 0]
+            assert_allclose(seen, 1 + value, rtol=1e-5, atol=1e-6)  # the convolution's bias is one
 
 
 def test_what_was_seen_before_does_not_matter():

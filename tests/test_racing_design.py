@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutelage.domains.racing import domain, original, suite, track
-from tutelage.domains.racing.design import HALF_SQUARE, RacingDesign
+from tutelage.domains.racing.design import REACH, RELEASED_SPACING, RacingDesign
 from tutelage.domains.racing.env import View
 from tutelage.interop.car_racing import Reference
 from tutelage.types import Design, Env, InputError
@@ -29,7 +29,39 @@ def test_contracts():
 def test_samples_are_valid():
     levels = jax.vmap(DESIGN.sample)(jax.random.split(KEY, 200))
     assert jax.vmap(DESIGN.valid)(levels).all()
-    assert np.abs(levels.points).max() <= HALF_SQUARE
+    assert np.abs(levels.points).max() <= REACH
+
+
+def test_control_points_are_uniform_in_the_papers_disc_or_the_released_codes_square():
+    keys = jax.random.split(KEY, 2000)
+    disc, square = (
+        np.asarray(jax.vmap(RacingDesign(disc=d).sample)(keys).points).reshape(-1, 2) for d in (True, False)
+    )
+    radius = np.linalg.norm(disc, axis=1)
+    assert radius.max() <= REACH + 1e-3
+    # of a disc, half the area lies within 1/√2 of its radius, and a quarter in each quadrant
+    assert (radius < REACH / np.sqrt(2)).mean() == pytest.approx(0.5, abs=0.02)
+    assert ((disc > 0) == (True, False)).all(1).mean() == pytest.approx(0.25, abs=0.02)
+    assert (np.linalg.norm(square, axis=1) > REACH).mean() == pytest.approx(1 - np.pi / 4, abs=0.02)
+
+
+def test_points_too_close_together_are_drawn_again():
+    def closest(points):
+        """As the released code measures it: clockwise from the south, by |Δx + Δy|."""
+        spoke = points - points.mean(0)
+        return np.abs(np.diff(points[np.argsort(np.arctan2(*spoke.T))], axis=0).sum(1)).min()
+
+    keys = jax.random.split(KEY, 300)
+    spaced, free = (
+        np.asarray(jax.vmap(RacingDesign(disc=False, spacing=spacing).sample)(keys).points)
+        for spacing in (RELEASED_SPACING, 0.0)
+    )
+    assert min(map(closest, spaced)) >= RELEASED_SPACING - 1e-3
+    good = np.array([closest(points) >= RELEASED_SPACING for points in free])
+    assert 0.02 < good.mean() < 0.8
+    np.testing.assert_array_equal(spaced[good], free[good])
+    with pytest.raises(InputError, match="0 m or more"):
+        RacingDesign(spacing=-1.0)
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,17 @@ def test_a_view_shrinks_by_averaging():
         View(shrink=5)
 
 
+def test_a_view_without_the_zoom_of_the_first_second():
+    still = RacingEnv(canvas=COARSE, view=View(zoom=False))
+    zooming, fixed = compiled(TRAINING), compiled(still)
+    scene = fixed.load(random_level(KEY))
+    state, first = fixed.reset(KEY, scene)
+    later = jax.jit(TRAINING.draw)(scene, state._replace(frame=jnp.int32(60)))
+    road = slice(None, 84)  # above the score, which the frames cost
+    assert np.abs(first[road].astype(int) - later[road]).max() <= 1
+    assert np.abs(first[road].astype(int) - zooming.reset(KEY, scene)[1][road]).mean() > 10
+
+
 @pytest.mark.slow
 def test_stacked_frames_move_up():
     env = RacingEnv(canvas=COARSE, view=View(gray=True, stack=3))

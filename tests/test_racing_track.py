@@ -56,12 +56,34 @@ def test_a_square():
     assert not track.overlaps(line).any()
 
 
-def test_it_may_start_at_the_first_control_point_by_angle():
-    line = track.bezier(track.from_points(SQUARE), start_east=False)
-    np.testing.assert_allclose(line.points[0], (-50, -50), atol=3)  # at −135°
-    east = bezier(track.from_points(SQUARE))
-    shift = np.abs(np.asarray(line.points) - east.points[0]).sum(1).argmin()
-    np.testing.assert_array_equal(np.roll(line.points[: int(line.n)], -shift, 0), east.points[: int(line.n)])
+def test_it_starts_at_the_tile_nearest_to_east_of_the_fields_center():
+    for seed in range(20):
+        line = bezier(random_level(seed))
+        angle = np.abs(np.arctan2(*np.asarray(line.points)[: int(line.n), ::-1].T))
+        assert angle[0] == angle.min()
+
+
+@pytest.mark.parametrize(
+    ("points", "first"),
+    [
+        (SQUARE, (-50, -50)),
+        ([(10, -60), (-60, 10), (50, 50)], (-60, 10)),
+        ([(10, -60), (-10, -60), (0, 50)], (-10, -60)),
+    ],
+)
+def test_it_may_start_at_the_first_control_point_clockwise_from_the_south(points, first):
+    level = track.from_points(points)
+    line, east = track.bezier(level, start_east=False), bezier(level)
+    count = int(line.n)
+    shift = np.abs(np.asarray(line.points)[:count] - east.points[0]).sum(1).argmin()
+    np.testing.assert_array_equal(np.roll(line.points[:count], -shift, 0), east.points[:count])
+    # the road is as far from the others as the control points are
+    starts = np.asarray(line.points)[: count : track.SAMPLES]
+    np.testing.assert_allclose(
+        np.sort(np.linalg.norm(starts - starts[0], axis=1)),
+        np.sort(np.linalg.norm(np.subtract(points, first), axis=1)),
+        atol=1e-3,
+    )
 
 
 def test_a_figure_of_eight_overlaps_itself():

@@ -32,13 +32,17 @@ def test_the_papers_preset_is_its_table():
     ppo = paper.student
     assert (ppo.discount, ppo.smoothing, ppo.epochs, ppo.minibatches) == (0.99, 0.9, 8, 4)
     assert (ppo.clip, ppo.learning_rate, ppo.adam_epsilon, ppo.max_gradient_norm) == (0.2, 3e-4, 1e-5, 0.5)
-    assert (ppo.value_loss, ppo.value_weight, ppo.scale_returns, ppo.entropy_weight) == ("huber", 0.5, True, 0.0)
+    assert (ppo.value_loss, ppo.value_weight, ppo.scale_returns, ppo.entropy_weight) == ("squared", 0.5, True, 0.0)
     assert (paper.batch, paper.length, paper.steps) == (16, 125, 5_000_000)
     curator = paper.record().curator
     assert (curator.capacity, curator.replay_rate, curator.min_fill) == (8000, 0.5, 0.5)
     assert (curator.prioritisation, curator.temperature, curator.staleness) == ("proportional", 1.0, 0.7)
     assert curator.score is SCORES["positive-value-loss"]
-    assert RacingSetup.preset("paper", "repaired").record().curator.score is SCORES["max-mc-start"]
+    assert RacingSetup.preset("paper", "repaired").record().curator.score is SCORES["max-mc"]
+    assert paper.evaluation.last_episodes == 10
+    design = paper.setup.domain().design
+    assert design.disc
+    assert design.spacing == 0
     entropies = [RacingSetup.preset("paper", method).teacher.entropy_weight for method in ("paired", "repaired")]
     assert entropies == [0.0, 0.01]
 
@@ -49,6 +53,14 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     assert config.setup.kernels == (4, 3, 3, 3, 3, 3)
     assert domain.env.view.shape == (96, 96, 12)
     assert not domain.env.start_east
+    assert not domain.env.view.zoom
+    assert not any(level.env.view.zoom for level in config.test_levels(domain))
+    assert not domain.design.disc
+    assert domain.design.spacing == pytest.approx(0.7 / 12 * 2000 / 6)
+    assert config.setup.centered_pixels
+    assert config.student.value_loss == config.teacher.value_loss == "huber"
+    repaired = RacingSetup.preset("released", "repaired")
+    assert repaired.record().curator.score is SCORES["max-mc-start"]
     assert domain.design.editor.noise == 4
     limits = {level.name: level.env.frames for level in config.test_levels(domain)}
     paper = {level.name: level.env.frames for level in domain.suites["f1"]}

@@ -1,4 +1,4 @@
-"""CarRacing as something to train on: options, networks and presets (paper, section 5.2 and its appendix)."""
+"""CarRacing as something to train on: options, networks and presets (paper, section 6.2 and its appendix)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import ClassVar
 from tutelage.curriculum.methods import METHODS
 from tutelage.domains import racing
 from tutelage.domains.racing import RacingDesign, View
+from tutelage.domains.racing.design import RELEASED_SPACING
 from tutelage.experiment.config import Config, Evaluation, Keeping, MethodName, PresetName, Replay
 from tutelage.learning.network import Network
 from tutelage.learning.pixel_student import PixelStudent, pixel_student
@@ -32,10 +33,16 @@ class RacingSetup:
     """Frames seen at once, eight frames apart (paper: 1; released code: 4)."""
     frames: int = 1000
     """Frames after which an episode ends (paper: 1000); an action is held for 8."""
+    zoom: bool = True
+    """Zoom in during the first second, as Gymnasium does (released code: no)."""
     start_east: bool = True
-    """Start where the track is at 0° (paper: yes; released code: no, at its first control point by angle)."""
+    """Start at 0° as seen from the center (paper: yes; released code: at the first control point from the south)."""
+    disc: bool = True
+    """Draw control points from a disc (paper: yes; released code: no, from the square around it)."""
+    spacing: float = 0.0
+    """Draw them again if neighbors are closer than this, in meters (paper: 0; released code: 19.4)."""
     bumps: float | None = None
-    """Metres by which random tracks leave a circle, which is easier (paper: None, points anywhere in a square)."""
+    """Meters by which random tracks leave a circle, which is easier (paper: None, points anywhere in the disc)."""
     noise: int = 16
     """Random numbers that the generator gets at each step (paper: 16; released code: 4)."""
     kernels: tuple[int, ...] = (2, 2, 2, 2, 3, 3)
@@ -45,20 +52,22 @@ class RacingSetup:
     channels: tuple[int, ...] = (8, 16, 32, 64, 128, 256)
     """Of the same (paper: 8 16 32 64 128 256)."""
     hidden: int = 100
-    """Units of the hidden layer of policy and value (paper: 100)."""
+    """Units of the hidden layer of policy and value (released code: 100)."""
     scale: float = 2**0.5
     """Of the policy's last layer when training begins (released code: √2)."""
     lean: tuple[float, ...] = (0.0, 0.0, 0.0)
     """Where the untrained policy steers, accelerates and brakes: 0 in the middle, below 0 less (released code: 0)."""
+    centered_pixels: bool = False
+    """Give the student x/128 − 1 for a pixel x (released code: yes), not x/255 (the paper does not say)."""
 
     @property
     def view(self) -> View:
         """What the student sees of a frame."""
-        return View(self.crop, self.gray, self.shrink, self.stack)
+        return View(self.crop, self.gray, self.shrink, self.stack, self.zoom)
 
     def domain(self) -> Domain:
         """The tracks, and the car on them."""
-        design = RacingDesign(bumps=self.bumps, noise=self.noise)
+        design = RacingDesign(self.disc, self.spacing, bumps=self.bumps, noise=self.noise)
         return racing.domain(self.view, design, self.frames, self.start_east)
 
     def student(self, domain: Domain) -> Network:
@@ -81,7 +90,14 @@ class RacingSetup:
             raise InputError(f"lean is three numbers, for steering, gas and brake; got {len(self.lean)}.")
         return pixel_student(
             PixelStudent(
-                domain.env.actions, self.kernels, self.strides, self.channels, self.hidden, self.scale, self.lean
+                domain.env.actions,
+                self.kernels,
+                self.strides,
+                self.channels,
+                self.hidden,
+                self.scale,
+                self.lean,
+                self.centered_pixels,
             )
         )
 
@@ -105,7 +121,7 @@ PAPER_PPO = PPO(
     smoothing=0.9,
     epochs=8,
     minibatches=4,
-    value_loss="huber",
+    value_loss="squared",
     learning_rate=3e-4,
     scale_returns=True,
 )
@@ -125,7 +141,7 @@ def _paper(method: MethodName) -> Config[RacingSetup]:
         student=PAPER_PPO,
         teacher=replace(PAPER_PPO, entropy_weight=0.01 if method == "repaired" else 0.0),
         curator=_replay(method),
-        evaluation=Evaluation("f1", evaluate_every=500, final_episodes=100),
+        evaluation=Evaluation("f1", evaluate_every=500, final_episodes=10),
         keeping=Keeping(checkpoint_every=50, snapshot_every=250),
     )
 
@@ -134,19 +150,29 @@ def _released(method: MethodName) -> Config[RacingSetup]:
     """What the released code runs, where it differs from the paper."""
     paper = _paper(method)
     replays = paper.curator != Replay()
+    score = "max-mc-start" if method == "repaired" else paper.curator.score
     return replace(
         paper,
-        setup=RacingSetup(start_east=False, stack=4, noise=4, kernels=(4, 3, 3, 3, 3, 3)),
-        student=replace(paper.student, rollout_ends=True),
-        teacher=replace(paper.teacher, rollout_ends=True),
-        curator=replace(paper.curator, replace_equals=True) if replays else paper.curator,
+        setup=RacingSetup(
+            stack=4,
+            zoom=False,
+            start_east=False,
+            disc=False,
+            spacing=RELEASED_SPACING,
+            noise=4,
+            kernels=(4, 3, 3, 3, 3, 3),
+            centered_pixels=True,
+        ),
+        student=replace(paper.student, value_loss="huber", rollout_ends=True),
+        teacher=replace(paper.teacher, value_loss="huber", rollout_ends=True),
+        curator=replace(paper.curator, score=score, replace_equals=True) if replays else paper.curator,
         evaluation=replace(paper.evaluation, suite="f1-released"),
     )
 
 
 def _laptop(method: MethodName) -> Config[RacingSetup]:
     """Learning that can be watched: a ninth of the pixels in gray, rounder tracks, and a first policy that drives."""
-    quick = replace(PAPER_PPO, smoothing=0.95, epochs=4, minibatches=8, learning_rate=5e-4)
+    quick = replace(PAPER_PPO, smoothing=0.95, epochs=4, minibatches=8, value_loss="huber", learning_rate=5e-4)
     return replace(
         _paper(method),
         setup=RacingSetup(
@@ -202,7 +228,7 @@ def _replay(method: MethodName, capacity: int = 8000, min_fill: float = 0.5) -> 
     if METHODS[method].curator is None:
         return Replay()
     return Replay(
-        score="max-mc-start" if method == "repaired" else "positive-value-loss",
+        score="max-mc" if method == "repaired" else "positive-value-loss",
         capacity=capacity,
         replay_rate=0.8 if method == "accel" else 0.5,
         min_fill=min_fill,

@@ -1,4 +1,4 @@
-"""CarRacing on Bézier tracks: Gymnasium's car, contacts and pixels as pure JAX (paper, section 5.2)."""
+"""CarRacing on Bézier tracks: Gymnasium's car, contacts and pixels as pure JAX (paper, section 6.2)."""
 
 from __future__ import annotations
 

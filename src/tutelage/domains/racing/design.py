@@ -19,8 +19,10 @@ from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CenterL
 from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
 
 MIN_POINTS = 3
-HALF_SQUARE = PLAYFIELD / 2  # control points lie within this of the middle
-CIRCLE = 0.75 * HALF_SQUARE  # its radius, for tracks that keep near one
+REACH = PLAYFIELD / 2  # meters from the middle within which control points lie
+CIRCLE = 0.75 * REACH  # its radius, for tracks that keep near one
+RELEASED_SPACING = 0.7 / MAX_POINTS * PLAYFIELD  # meters between control points in the released code
+DRAWS = 200  # after which control points that are too close together are taken all the same (released code)
 
 
 class EditorObs(NamedTuple):
@@ -79,15 +81,23 @@ class RacingEditor(Env):
 
 @dataclass(frozen=True)
 class RacingDesign(Design):
-    """Tracks of 3 to 12 control points."""
+    """Tracks of 3 to 12 control points.
 
+    The paper draws control points within B/2 of the center of a field of size B. We read B as Gymnasium's PLAYFIELD,
+    333 m, which the released code's points fit, too; of twice that, roads would leave the field.
+    """
+
+    disc: bool = True  # random points lie in a disc, as in the paper; else in the square around it (released code)
+    spacing: float = 0.0  # meters between neighbors; if less, all points are drawn again (see `sample`)
     shift: float = PLAYFIELD / SKETCH  # meters, the most that a mutation moves a point along each axis
     bumps: float | None = None  # meters by which random tracks leave a circle; None: the paper's, which are wilder
     noise: int = 16  # numbers that the generator gets at each step
 
     def __post_init__(self) -> None:
-        if self.bumps is not None and not 0 <= self.bumps <= HALF_SQUARE - CIRCLE:
-            raise InputError(f"Bumps are 0 to {HALF_SQUARE - CIRCLE:.0f} m high, or None; got {self.bumps}.")
+        if self.bumps is not None and not 0 <= self.bumps <= REACH - CIRCLE:
+            raise InputError(f"Bumps are 0 to {REACH - CIRCLE:.0f} m high, or None; got {self.bumps}.")
+        if not self.spacing >= 0:
+            raise InputError(f"The spacing of control points is 0 m or more; got {self.spacing}.")
 
     @property
     def editor(self) -> RacingEditor:
@@ -95,13 +105,41 @@ class RacingDesign(Design):
         return RacingEditor(self.noise)
 
     def sample(self, key: Key) -> Level:
-        """Twelve points, uniform in a square of half the field's side, or each near its place on a circle."""
-        reach = HALF_SQUARE if self.bumps is None else self.bumps
-        points = jax.random.uniform(key, (MAX_POINTS, 2), minval=-reach, maxval=reach)
+        """Twelve points, uniform in a disc or a square, or each near its place on a circle.
+
+        With `spacing`, they are drawn again, up to 200 times, while two neighbors are too close. As in the released
+        code, neighbors are those in clockwise order from the south, the first and the last are none, and the
+        distance is |Δx + Δy|.
+        """
         if self.bumps is not None:
+            points = jax.random.uniform(key, (MAX_POINTS, 2), minval=-self.bumps, maxval=self.bumps)
             angle = 2 * np.pi * np.arange(MAX_POINTS) / MAX_POINTS
             points += CIRCLE * np.stack([np.cos(angle), np.sin(angle)], 1).astype(np.float32)
+        elif self.spacing == 0:
+            points = self._points(key, MAX_POINTS)
+        else:
+            points = self._spaced_points(key)
         return Level(points, jnp.int32(MAX_POINTS))
+
+    def _points(self, key: Key, count: int) -> jax.Array:
+        """f32[count, 2], uniform in the disc or the square."""
+        if not self.disc:
+            return jax.random.uniform(key, (count, 2), minval=-REACH, maxval=REACH)
+        radius, turn = jax.random.uniform(key, (2, count, 1))
+        angle = 2 * jnp.pi * turn
+        return REACH * jnp.sqrt(radius) * jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], 1)
+
+    def _spaced_points(self, key: Key) -> jax.Array:
+        def too_close(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
+            draw, points = carry
+            neighbors = points[jnp.argsort(track.from_south(points - points.mean(0)))]
+            return (jnp.abs(jnp.diff(neighbors, axis=0).sum(1)).min() < self.spacing) & (draw < DRAWS)
+
+        def draw_again(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            draw = carry[0] + 1
+            return draw, self._points(jax.random.fold_in(key, draw), MAX_POINTS)
+
+        return jax.lax.while_loop(too_close, draw_again, (jnp.int32(0), self._points(key, MAX_POINTS)))[1]
 
     def build(self, key: Key, state: EditorState) -> Level:
         """The track through the middles of the chosen cells."""
@@ -112,16 +150,20 @@ class RacingDesign(Design):
 
         What would not be a level any more, or would not fit the canvas, is left as it was.
         """
-        which_key, kind_key, place_key = jax.random.split(key, 3)
+        which_key, kind_key, move_key, add_key = jax.random.split(key, 4)
         which = jax.random.randint(which_key, (), 0, level.n)
         kind = jax.random.randint(kind_key, (), 0, 3)
         add = (kind == 1) & (level.n < MAX_POINTS)
         remove = (kind == 2) & (level.n > MIN_POINTS)
 
-        unit = jax.random.uniform(place_key, (2,), minval=-1.0)
-        moved = jnp.clip(level.points[which] + self.shift * unit, -HALF_SQUARE, HALF_SQUARE)
+        moved = level.points[which] + self.shift * jax.random.uniform(move_key, (2,), minval=-1.0)
+        if self.disc:
+            moved = moved * REACH / jnp.maximum(jnp.sqrt((moved**2).sum()), REACH)
+        else:
+            moved = jnp.clip(moved, -REACH, REACH)
         # To remove a point is to put the last one in its place.
-        new = jnp.where(add, HALF_SQUARE * unit, jnp.where(remove, level.points[level.n - 1], moved))
+        added = self._points(add_key, 1)[0]
+        new = jnp.where(add, added, jnp.where(remove, level.points[level.n - 1], moved))
         points = level.points.at[jnp.where(add, level.n, which)].set(new)
         n = level.n + add - remove
         child = Level(jnp.where((jnp.arange(MAX_POINTS) < n)[:, None], points, 0.0), n)

@@ -30,6 +30,7 @@ class View:
     gray: bool = False
     shrink: int = 1  # a pixel of the view is the mean of so many squared
     stack: int = 1
+    zoom: bool = True  # whether the camera zooms in during the first second, as Gymnasium's does
 
     def __post_init__(self) -> None:
         if self.stack < 1:
@@ -117,7 +118,7 @@ class RacingEnv(Env):
     canvas: Canvas = BEZIER_CANVAS
     view: View = WHOLE_VIEW
     candidates: int = 128  # tiles that one action can touch: so many of the nearest
-    start_east: bool = True  # begin where a Bézier track is at 0°, not at its first control point by angle
+    start_east: bool = True  # where a Bézier track begins: see `track.bezier`
 
     @property
     def actions(self) -> Box:
@@ -213,7 +214,8 @@ class RacingEnv(Env):
         """u8[96, 96, 3]: the frame as Gymnasium draws it."""
         paid = FRAME_COST * jnp.maximum(state.frame - 1, 0)  # it draws before it takes the frame's cost
         score = FULL_SCORE / scene.n * state.tiles - paid
-        return pixels.draw(self.canvas, scene.picture, state.touched, state.car, state.frame, score, self.field)
+        frame = state.frame if self.view.zoom else jnp.int32(pixels.ZOOMED)
+        return pixels.draw(self.canvas, scene.picture, state.touched, state.car, frame, score, self.field)
 
     def _remember(self, obs: jax.Array) -> Any:
         return obs if self.view.stack > 1 else ()

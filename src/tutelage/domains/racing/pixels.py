@@ -31,6 +31,7 @@ PIXEL = np.array([WIDTH / SIDE, HEIGHT / SIDE])  # the size of ours in its pixel
 ZOOM = 2.7 * SCALE
 _SECOND = np.arange(1, 51) * DT  # the reset itself takes one frame
 ZOOMS = 0.1 * SCALE * (1 - _SECOND) + ZOOM * _SECOND  # pixels a meter in the first 50 frames; the last one stays
+ZOOMED = len(ZOOMS) - 1  # the frame from which on the camera stays
 EYE = np.array([WIDTH / 2, HEIGHT / 4])  # the hull's origin, from the left and from below
 
 GRASS, FIELD, GRAY = 230.0, 204.0, 102.0
@@ -64,7 +65,7 @@ def draw(
     Returns:
         u8[96, 96, 3].
     """
-    frame = jnp.minimum(frame, len(ZOOMS) - 1)
+    frame = jnp.minimum(frame, ZOOMED)
     zoom = jnp.asarray(ZOOMS, jnp.float32)[frame]
     shade = jnp.where(touched, 0.0, jnp.resize(jnp.asarray(SHADES), touched.shape))
     camera, wheels = _materialize((_camera(canvas, car, zoom), _wheels(car)))

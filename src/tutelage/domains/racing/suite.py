@@ -112,13 +112,13 @@ def with_frames(levels: Iterable[TestLevel], frames: Mapping[str, int]) -> tuple
 
 
 def bezier(view: View) -> tuple[TestLevel, ...]:
-    """Ten Bézier tracks that are the same for everybody: drawn like random levels, from a key of their own."""
+    """Ten Bézier tracks that are the same for everybody, with control points from the whole square."""
     env = gymnasium_rules(RacingEnv(view=view))
     return tuple(TestLevel(f"Bezier{i + 1}", env, partial(_held_out, i)) for i in range(HELD_OUT))
 
 
 def _held_out(number: int, key: Key) -> track.Level:
-    return RacingDesign().sample(jax.random.fold_in(jax.random.key(HELD_OUT_SEED), number))
+    return RacingDesign(disc=False).sample(jax.random.fold_in(jax.random.key(HELD_OUT_SEED), number))
 
 
 def original_car_racing(view: View) -> tuple[TestLevel, ...]:
@@ -161,5 +161,5 @@ def _canvas(lines: Sequence[track.CenterLine]) -> Canvas:
 
 
 def _reach(line: track.CenterLine) -> float:
-    """Metres from the origin, along either axis, to the outer side of the farthest curb."""
+    """Meters from the origin, along either axis, to the outer side of the farthest curb."""
     return float(np.abs(line.points).max()) + track.HALF_WIDTH + track.BORDER

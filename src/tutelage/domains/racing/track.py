@@ -51,9 +51,10 @@ class CenterLine(NamedTuple):
 
 
 def bezier(level: Level, start_east: bool = True) -> CenterLine:
-    """The center line of a level: f32[468, 2], its bounding box centerd on the origin.
+    """The center line of a level: f32[468, 2], counter-clockwise, its bounding box centered on the field's center O.
 
-    It starts at the point nearest to 0° (paper), or at the first control point by angle, from −180° (released code).
+    It starts at the point nearest to 0° as seen from O (paper). The released code sorts control points clockwise from
+    the south, as seen from their mean, and starts at the first one (`start_east=False`).
     """
     real = jnp.arange(MAX_POINTS) < level.n
     mean = jnp.where(real[:, None], level.points, 0).sum(0) / level.n
@@ -78,12 +79,19 @@ def bezier(level: Level, start_east: bool = True) -> CenterLine:
     real = jnp.arange(TILES) < count
     low = jnp.where(real[:, None], points, jnp.inf).min(0)
     high = jnp.where(real[:, None], points, -jnp.inf).max(0)
-    first: int | jax.Array = 0
+    points = points - (low + high) / 2
     if start_east:
-        spoke = points - mean
-        first = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(spoke[:, 1], spoke[:, 0])), jnp.inf))
-    points = (points - (low + high) / 2)[_wrap(first, TILES, count)]
+        first = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(points[:, 1], points[:, 0])), jnp.inf))
+    else:
+        angle = from_south(start - mean)
+        first = SAMPLES * jnp.argmin(jnp.where(jnp.arange(MAX_POINTS) < level.n, angle, jnp.inf))
+    points = points[_wrap(first, TILES, count)]
     return CenterLine(points, headings(points, count), count)
+
+
+def from_south(vector: jax.Array) -> jax.Array:
+    """f32[...]: the angles of vectors [..., 2], clockwise, from −π in the south to π."""
+    return jnp.arctan2(vector[..., 0], vector[..., 1])
 
 
 def road(level: Level | CenterLine, start_east: bool = True) -> CenterLine:
