@@ -145,11 +145,43 @@ def test_describe_a_convex_track():
     assert float(metrics["max_curvature"]) > float(metrics["mean_curvature"])
 
 
-def test_bad_json_gets_a_sentence():
-    bad_line = {"line": [[0, 0, 0], [1, 0, 0]], "size": 4}
-    for value in ([1, 2], {"point": []}, {"points": "abc"}, {"points": [[0, 0], [1]]}, bad_line):
-        with pytest.raises(InputError):
-            DESIGN.from_json(value)
+CIRCLE = [[50 * np.cos(t), 50 * np.sin(t), t] for t in np.linspace(0, 2 * np.pi, 60, endpoint=False)]
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ([1, 2], "A track is"),
+        ({"point": []}, "A track is"),
+        ({"line": CIRCLE}, "A track is"),
+        ({"points": "abc"}, "rows of equally many numbers"),
+        ({"points": [[0, 0], [1]]}, "rows of equally many numbers"),
+        ({"points": [["0", "0"], ["50", "0"], ["0", "50"]]}, "rows of equally many numbers"),
+        ({"points": [[0, 0], [10**400, 0], [0, 1]]}, "rows of equally many numbers"),
+        ({"points": []}, "shape"),
+        ({"line": CIRCLE[:2], "size": 4}, "at least 3"),
+        ({"line": CIRCLE, "size": 59}, "3 to size=59 rows"),
+        ({"line": [[1.0, 2.0, 0.0]] * 5, "size": 5}, "lie on one line"),
+        ({"line": [[x, x, 0.0] for x in range(5)], "size": 5}, "lie on one line"),
+        ({"line": [CIRCLE[0], *CIRCLE], "size": 70}, "the same, or nearer"),
+        ({"line": [[1e300 * x, 1e300 * y, t] for x, y, t in CIRCLE], "size": 60}, "Scale it down"),
+        ({"line": CIRCLE, "size": 10**7}, "3 to 8192 points"),
+        ({"line": CIRCLE, "size": -1}, "3 to 8192 points"),
+        ({"line": CIRCLE * 500, "size": 30_000}, "3 to 8192 points"),
+    ],
+)
+def test_bad_json_gets_a_sentence(value, sentence):
+    with pytest.raises(InputError, match=sentence):
+        DESIGN.from_json(value)
+
+
+def test_lines_that_are_no_levels():
+    assert DESIGN.valid(DESIGN.from_json({"line": CIRCLE, "size": 70}))
+    good = DESIGN.from_json({"line": CIRCLE, "size": 60})
+    for points in (jnp.ones((60, 2)), good.points * jnp.array([1.0, 0.0]), good.points.at[3].set(good.points[4])):
+        assert not DESIGN.valid(good._replace(points=points))
+    assert not DESIGN.valid(good._replace(n=jnp.int32(2)))
+    assert not DESIGN.valid(jax.tree.map(lambda x: jnp.resize(x, (9000, *x.shape[1:])) if x.ndim else x, good))
 
 
 def test_a_road_is_a_level_if_it_fits():
@@ -245,8 +277,11 @@ def test_a_road_of_ones_own():
     assert level.env.canvas.extent == 112
     with pytest.raises(InputError, match="beyond its field"):
         suite.on_line("Ring", track.from_closed_line(600 * circle, 200), 500, View())
-    with pytest.raises(InputError, match="tell 8192 apart"):
-        suite.on_line("Ring", track.from_closed_line(100 * circle, 9000), 500, View())
+    with pytest.raises(InputError, match="3 to 8192 points, as many as a texture can tell apart; got 9000"):
+        track.from_closed_line(100 * circle, 9000)
+    long = jax.tree.map(lambda x: jnp.resize(x, (9000, *x.shape[1:])) if x.ndim else x, level.draw(KEY))
+    with pytest.raises(InputError, match="got 9000"):
+        suite.on_line("Ring", long, 500, View())
 
 
 @pytest.mark.slow

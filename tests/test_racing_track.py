@@ -141,17 +141,22 @@ def test_center_lines_from_csv(tmp_path):
     write(np.concatenate([circle[:20], circle[25:48]]))  # a long straight is none of its ends
     with pytest.raises(InputError, match=r"not closed: its ends are .* of its length"):
         track.from_csv(path, 256)
-    for size in (-1, 0, 2):
-        with pytest.raises(InputError, match="at least 3 points"):
+    for size in (-1, 0, 2, 10**7):
+        with pytest.raises(InputError, match="3 to 8192 points"):
             track.from_csv(path, size)
     with pytest.raises(InputError, match=r"nowhere.csv cannot be read"):
         track.from_csv(tmp_path / "nowhere.csv", 256)
     path.write_bytes("Nürburgring,1\n".encode("latin-1"))
     with pytest.raises(InputError, match="cannot be read as text"):
         track.from_csv(path, 256)
-    path.write_text("x,y\n1,2\n3,four\n")
-    with pytest.raises(InputError, match="two numbers"):
-        track.from_csv(path, 256)
+    for text in ("x,y\n1,2\n3,four\n", "0,zero\n", "zero,0\n", "0\n", "x,y\nx,y\n"):
+        path.write_text(text + "1,2\n3,4\n9,1\n")
+        with pytest.raises(InputError, match="two numbers"):
+            track.from_csv(path, 256)
+    write(circle, header="\ufeff")  # which some spreadsheets put before the first number
+    np.testing.assert_allclose(track.from_csv(path, 256).points, line.points, atol=1e-3)
+    write(circle, header="x\n  # in meters\n")
+    np.testing.assert_allclose(track.from_csv(path, 256).points, line.points, atol=1e-3)
     path.write_text("x,y\n")
     with pytest.raises(InputError, match="at least 3"):
         track.from_csv(path, 256)

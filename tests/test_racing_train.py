@@ -76,6 +76,10 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
         (RacingSetup(shrink=4), "Nothing is left of 24×24"),
         (RacingSetup(shrink=5), "divisor"),
         (RacingSetup(bumps=-1.0), "Bumps"),
+        (RacingSetup(frames=0), "at least one frame"),
+        (RacingSetup(noise=-1), "0 or more random numbers"),
+        (RacingSetup(strides=(2, 2, 2, 2, 0, 1)), "at least 1; got 0"),
+        (RacingSetup(hidden=-4), "at least 1; got -4"),
     ],
 )
 def test_what_cannot_work_gets_a_sentence(setup, sentence):

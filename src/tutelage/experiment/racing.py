@@ -78,6 +78,9 @@ class RacingSetup:
                 "The student needs one kernel, one stride and one number of channels for each convolution; got "
                 f"{len(self.kernels)}, {len(self.strides)} and {len(self.channels)}."
             )
+        sizes = (*self.kernels, *self.strides, *self.channels, self.hidden)
+        if min(sizes) < 1:
+            raise InputError(f"Kernels, strides, channels and hidden are at least 1; got {min(sizes)}.")
         side = self.view.shape[0]
         for kernel, stride in zip(self.kernels, self.strides, strict=True):
             side = (side - kernel) // stride + 1

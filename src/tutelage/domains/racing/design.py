@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage.domains.racing import image, track
 from tutelage.domains.racing.texture import BEZIER_CANVAS
-from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CenterLine, Level
+from tutelage.domains.racing.track import MAX_POINTS, MAX_TILES, PLAYFIELD, SKETCH, CenterLine, Level
 from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
 
 MIN_POINTS = 3
@@ -96,6 +96,8 @@ class RacingDesign(Design):
     def __post_init__(self) -> None:
         if self.bumps is not None and not 0 <= self.bumps <= REACH - CIRCLE:
             raise InputError(f"Bumps are 0 to {REACH - CIRCLE:.0f} m high, or None; got {self.bumps}.")
+        if self.noise < 0:
+            raise InputError(f"The generator gets 0 or more random numbers; got noise={self.noise}.")
         if not self.spacing >= 0:
             raise InputError(f"The spacing of control points is 0 m or more; got {self.spacing}.")
 
@@ -171,23 +173,31 @@ class RacingDesign(Design):
         return jax.tree.map(lambda new, old: jnp.where(valid, new, old), child, level)
 
     def valid(self, level: Level | CenterLine) -> jax.Array:
-        """bool[]: 3 to 12 finite, different points that do not all lie on one line, and a road that fits the canvas."""
+        """bool[]: different points that do not all lie on one line, and a road that fits the canvas.
+
+        A `Level` has 3 to 12 control points, a `CenterLine` 3 to 8,192 points.
+        """
+        size = level.points.shape[0]
+        if size > MAX_TILES:
+            return jnp.bool_(False)
         line = track.road(level)
+        step = track.steps(line)
         reach = jnp.abs(line.points).max() + track.HALF_WIDTH + track.BORDER
-        longest = jnp.hypot(track.steps(line).max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its curbs
+        longest = jnp.hypot(step.max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its curbs
         # whatever is not a number is not smaller, either
         fits = (reach <= BEZIER_CANVAS.extent) & (longest <= BEZIER_CANVAS.window) & jnp.isfinite(line.heading).all()
+        real = jnp.arange(size) < level.n
         if isinstance(level, CenterLine):
-            return fits
-        real = jnp.arange(MAX_POINTS) < level.n
-        both = real[:, None] & real[None]
-        gap = level.points[:, None] - level.points[None]
-        distinct = ~(both & (jnp.abs(gap).max(-1) < 1e-3) & ~np.eye(MAX_POINTS, dtype=bool)).any()
+            distinct = jnp.where(real, step, track.SHORTEST).min() >= track.SHORTEST
+        else:
+            both = real[:, None] & real[None] & ~np.eye(MAX_POINTS, dtype=bool)
+            gap = level.points[:, None] - level.points[None]
+            distinct = ~(both & (jnp.abs(gap).max(-1) < 1e-3)).any()
         spoke = level.points - level.points[0]
         far = spoke[jnp.argmax(jnp.where(real, (spoke**2).sum(-1), -1.0))]
         off_line = jnp.abs(spoke[:, 0] * far[1] - spoke[:, 1] * far[0]) > 1e-3 * (far**2).sum()
         finite = jnp.where(real[:, None], jnp.isfinite(level.points), True).all()
-        enough = (level.n >= MIN_POINTS) & (level.n <= MAX_POINTS)
+        enough = (level.n >= MIN_POINTS) & (level.n <= size)
         return enough & finite & distinct & (off_line & real).any() & fits
 
     def describe(self, level: Level | CenterLine) -> dict[str, jax.Array]:
@@ -222,7 +232,7 @@ class RacingDesign(Design):
         if isinstance(value, dict) and "points" in value:
             return track.from_points(value["points"])
         if isinstance(value, dict) and "line" in value and isinstance(value.get("size"), int):
-            return _line_from_rows(track.numbers(value["line"], "points of a line"), value["size"])
+            return track.from_rows(value["line"], value["size"])
         raise InputError(
             f'A track is {{"points": [[x, y], …]}} or {{"line": [[x, y, heading], …], "size": L}}; got {value!r:.80}.'
         )
@@ -230,11 +240,3 @@ class RacingDesign(Design):
 
 BEZIER_TRACKS = RacingDesign()
 """The paper's."""
-
-
-def _line_from_rows(rows: np.ndarray, size: int) -> CenterLine:
-    """A center line of `size` points from its n real ones, [n, 3]."""
-    if rows.ndim != 2 or rows.shape[1] != 3 or not 3 <= len(rows) <= size or not np.isfinite(rows).all():
-        raise InputError(f"A line has 3 to size={size} rows of finite x, y and heading; got shape {rows.shape}.")
-    padded = jnp.asarray(rows[np.arange(size) % len(rows)], jnp.float32)
-    return CenterLine(padded[:, :2], padded[:, 2], jnp.int32(len(rows)))

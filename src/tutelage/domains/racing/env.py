@@ -120,6 +120,12 @@ class RacingEnv(Env):
     candidates: int = 128  # tiles that one action can touch: so many of the nearest
     start_east: bool = True  # where a Bézier track begins: see `track.bezier`
 
+    def __post_init__(self) -> None:
+        if self.frames < 1 or self.repeat < 1:
+            raise InputError(
+                f"An episode and an action last at least one frame; got frames={self.frames} and repeat={self.repeat}."
+            )
+
     @property
     def actions(self) -> Box:
         """Steering (left is negative), gas and brake."""

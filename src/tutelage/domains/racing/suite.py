@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tutelage.domains.racing import original, texture, track
+from tutelage.domains.racing import original, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import RacingEnv, View, gymnasium_rules
 from tutelage.domains.racing.texture import Canvas
@@ -141,8 +141,7 @@ def on_line(
         raise InputError(
             f"{name} reaches {reach:.0f} m from the origin, beyond its field of {field:.0f} m. Scale it down."
         )
-    if line.points.shape[0] > 2**texture.TILE_BITS:
-        raise InputError(f"{name} has {line.points.shape[0]} tiles; a texture can tell {2**texture.TILE_BITS} apart.")
+    track.check_size(line.points.shape[0])
     env = replace(
         gymnasium_rules(RacingEnv(view=view)),
         frames=frames,

@@ -19,7 +19,7 @@ from jax.custom_batching import sequential_vmap
 
 from tutelage.domains.racing import track
 
-ROAD_BITS, CURB_BITS, TILE_BITS = 7, 6, 13
+ROAD_BITS, CURB_BITS, TILE_BITS = 7, 6, (track.MAX_TILES - 1).bit_length()
 GROW = 0.5 / 16.2  # Gymnasium's polygons include their outline: half a pixel of its 1000×800 picture
 _TILE = np.uint32(2**TILE_BITS - 1)
 _LOWEST = sum(1 << bit for bit in (TILE_BITS, TILE_BITS + CURB_BITS, TILE_BITS + 2 * CURB_BITS))  # of each share

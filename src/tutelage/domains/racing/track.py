@@ -31,8 +31,11 @@ TILES = MAX_POINTS * SAMPLES
 REACH = 0.2  # inner Bézier points lie this share of the segment away from its ends
 LEAN = np.arctan(0.2) / np.pi + 0.5  # weight of the coming segment's heading in the tangent at a control point
 CLOSEST = 0.1  # meters between control points
+SHORTEST = 1e-3  # meters of road in a tile
+FARTHEST = 1e6  # meters from the origin: beyond, there is nothing that 32 bits can tell apart
 OPEN = 0.12  # a gap of this share of a line's length, and not just a long straight: the 20 circuits' are up to 0.111
 SKETCH = 10  # cells on a side of the generator's sketch
+MAX_TILES = 2**13  # whose numbers a texel can hold
 
 
 class Level(NamedTuple):
@@ -216,8 +219,7 @@ def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
     The last point may repeat the first. If not, the line goes straight from the last to the first; but a gap between
     them that is far longer than any other, or a large part of the whole, is that of an open line.
     """
-    if size < 3:
-        raise InputError(f"A center line has at least 3 points, not {size}: ask for a larger size.")
+    check_size(size)
     array = _closed_shape(points, "points of a center line")
     returns = np.array_equal(array[0], array[-1])
     closed = array if returns else np.concatenate([array, array[:1]])
@@ -237,21 +239,48 @@ def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
 
 def from_csv(path: str | Path, size: int) -> CenterLine:
     """A center line from a CSV file of x and y; lines that begin with # and one header are skipped."""
-    rows: list[list[float]] = []
+    rows: list[list[float | None]] = []
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as text: {error}.") from None
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     for number, line in enumerate(lines):
-        try:
-            x, y = (float(cell) for cell in line.split(",")[:2])
-        except ValueError as error:
-            if number == 0:  # the header
-                continue
-            raise InputError(f"{path}: expected two numbers, x and y, but found {line!r}.") from error
-        rows.append([x, y])
-    return from_closed_line(np.array(rows).reshape(-1, 2), size)
+        cells = [_number(cell) for cell in line.split(",")[:2]]
+        if number == 0 and set(cells) == {None}:  # the header
+            continue
+        if len(cells) < 2 or None in cells:
+            raise InputError(f"{path}: expected two numbers, x and y, but found {line!r}.")
+        rows.append(cells)
+    return from_closed_line(np.array(rows, np.float64).reshape(-1, 2), size)
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def from_rows(rows: ArrayLike, size: int) -> CenterLine:
+    """A center line of `size` points, of which the first are given as rows [n, 3] of x, y and heading."""
+    check_size(size)
+    array = numbers(rows, "points of a line")
+    if array.ndim != 2 or array.shape[1] != 3 or len(array) > size:
+        raise InputError(f"A line has 3 to size={size} rows of x, y and heading; got an array of shape {array.shape}.")
+    _closed_shape(array[:, :2], "points of a line")
+    if np.linalg.norm(np.roll(array[:, :2], -1, 0) - array[:, :2], axis=1).min() < SHORTEST:
+        raise InputError(
+            f"Two successive points of this line are the same, or nearer than {SHORTEST:g} m. Leave one out."
+        )
+    padded = jnp.asarray(array[np.arange(size) % len(array)], jnp.float32)
+    return CenterLine(padded[:, :2], padded[:, 2], jnp.int32(len(array)))
+
+
+def check_size(size: int) -> None:
+    """Refuse center lines of too few or too many points."""
+    if not 3 <= size <= MAX_TILES:
+        raise InputError(f"A center line has 3 to {MAX_TILES} points, as many as a texture can tell apart; got {size}.")
 
 
 def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
@@ -261,6 +290,10 @@ def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
         raise InputError(f"The {what} should be an array of shape [n, 2]; got {array.shape}.")
     if len(array) < 3:
         raise InputError(f"A closed track needs at least 3 {what}; got {len(array)}.")
+    if np.abs(array).max() > FARTHEST:
+        raise InputError(
+            f"Some {what} are more than {FARTHEST / 1000:.0f} km away: the track is too large. Scale it down."
+        )
     spread = np.linalg.svd(array - array.mean(0), compute_uv=False)
     if spread[1] <= 1e-6 * max(spread[0], 1e-6):
         raise InputError(f"All {what} lie on one line, which cannot enclose a track. Move at least one off it.")
@@ -270,9 +303,12 @@ def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
 def numbers(values: ArrayLike, what: str) -> np.ndarray:
     """Checked f64[...]: all of them finite."""
     try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"The {what} should be rows of equally many numbers; got {values!r:.80}.") from None
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf" and array.size:
+        raise InputError(f"The {what} should be rows of equally many numbers; got {values!r:.80}.")
+    array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise InputError(f"The {what} hold a value that is not a finite number. Remove or repair it.")
     return array
