@@ -116,7 +116,8 @@ def test_mutations_are_small_and_stay_valid(seed):
         assert len(after - before) <= 1
         if change == 0 and before != after:  # else the edit would have left Θ
             (old,), (new,) = before - after, after - before
-            assert np.abs(np.subtract(old, new)).max() <= DESIGN.shift + 1e-3
+            assert np.linalg.norm(np.subtract(old, new)) <= np.sqrt(2) * DESIGN.shift + 1e-3
+            assert np.linalg.norm(new) <= REACH + 1e-3
         assert valid(child)
         level = child
 

@@ -150,7 +150,7 @@ class RacingDesign(Design):
     def mutate(self, key: Key, level: Level) -> Level:
         """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move.
 
-        What would not be a level any more, or would not fit the canvas, is left as it was.
+        A point that leaves the disc or the square is put on its edge. A level that would become invalid stays as it was.
         """
         which_key, kind_key, move_key, add_key = jax.random.split(key, 4)
         which = jax.random.randint(which_key, (), 0, level.n)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tutelage.domains.racing import contacts, physics, pixels, texture, track
+from tutelage.domains.racing import contacts, overlay, physics, pixels, texture, track
 from tutelage.domains.racing.physics import Car
 from tutelage.domains.racing.texture import BEZIER_CANVAS, Canvas
 from tutelage.types import Box, Env, InputError, Key, Step
@@ -220,7 +220,7 @@ class RacingEnv(Env):
         """u8[96, 96, 3]: the frame as Gymnasium draws it."""
         paid = FRAME_COST * jnp.maximum(state.frame - 1, 0)  # it draws before it takes the frame's cost
         score = FULL_SCORE / scene.n * state.tiles - paid
-        frame = state.frame if self.view.zoom else jnp.int32(pixels.ZOOMED)
+        frame = state.frame if self.view.zoom else jnp.int32(overlay.ZOOMED)
         return pixels.draw(self.canvas, scene.picture, state.touched, state.car, frame, score, self.field)
 
     def _remember(self, obs: jax.Array) -> Any:

@@ -8,8 +8,6 @@ meter.
 
 from __future__ import annotations
 
-from functools import cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -18,28 +16,26 @@ import numpy as np
 from jax.custom_batching import custom_vmap, sequential_vmap
 from jax.flatten_util import ravel_pytree
 
-from tutelage.domains.racing import dashboard, texture
-from tutelage.domains.racing.averaging import area_weights
-from tutelage.domains.racing.physics import DT, HULL, WHEEL_HALF, Car, origin, rotate
+from tutelage.domains.racing import overlay, texture
+from tutelage.domains.racing.overlay import (
+    EYE,
+    GROW,
+    HEIGHT,
+    PATCH,
+    PIXEL,
+    SIDE,
+    ZOOM,
+    ZOOMED,
+    ZOOMS,
+    within,
+)
+from tutelage.domains.racing.physics import Car, origin
 from tutelage.domains.racing.texture import Canvas
-from tutelage.domains.racing.track import PLAYFIELD, SCALE
+from tutelage.domains.racing.track import PLAYFIELD
 
-SIDE = 96
-ROWS = SIDE - dashboard.ROWS  # of the road above the dashboard
-WIDTH, HEIGHT = 1000, 800  # Gymnasium's picture
-PIXEL = np.array([WIDTH / SIDE, HEIGHT / SIDE])  # the size of ours in its pixels
-ZOOM = 2.7 * SCALE
-_SECOND = np.arange(1, 51) * DT  # the reset itself takes one frame
-ZOOMS = 0.1 * SCALE * (1 - _SECOND) + ZOOM * _SECOND  # pixels a meter in the first 50 frames; the last one stays
-ZOOMED = len(ZOOMS) - 1  # the frame from which on the camera stays
-EYE = np.array([WIDTH / 2, HEIGHT / 4])  # the hull's origin, from the left and from below
-
+ROWS = SIDE - overlay.DASHBOARD  # of the road above the dashboard
 GRASS, FIELD, GRAY = 230.0, 204.0, 102.0
 SHADES = (0.0, 2.0, 5.0)  # what tiles not yet touched add to gray, in turn
-HULL_RED, STRIPE = 204.0, 77.0
-
-_PATCH = (slice(66, 78), slice(44, 52))  # rows and columns that the car can cover
-_GROW = 0.5  # pixels of Gymnasium's by which its polygons are larger than their corners say
 
 
 def draw(
@@ -68,12 +64,12 @@ def draw(
     frame = jnp.minimum(frame, ZOOMED)
     zoom = jnp.asarray(ZOOMS, jnp.float32)[frame]
     shade = jnp.where(touched, 0.0, jnp.resize(jnp.asarray(SHADES), touched.shape))
-    camera, wheels = _materialize((_camera(canvas, car, zoom), _wheels(car)))
+    camera, wheels = _materialize((_camera(canvas, car, zoom), overlay.wheels(car)))
     road = _draw_road(canvas, field, picture, camera, shade)
-    patch = _draw_car(_colors(road[_PATCH]) / 4, wheels, frame, zoom)
-    strip = dashboard.strip(car, score)
+    patch = overlay.draw_car(_colors(road[PATCH]) / 4, wheels, frame, zoom)
+    strip = overlay.dashboard(car, score)
     whole = jnp.concatenate([_rounded(_colors(road)), _rounded(_quarters(strip))])
-    return whole.at[_PATCH].set(_rounded(_quarters(patch)))
+    return whole.at[PATCH].set(_rounded(_quarters(patch)))
 
 
 def _quarters(color: jax.Array) -> jax.Array:
@@ -119,7 +115,7 @@ def _camera(canvas: Canvas, car: Car, zoom: jax.Array) -> _Camera:
         sin=s,
         blur_x=jnp.sqrt((PIXEL[0] * c) ** 2 + (PIXEL[1] * s) ** 2),
         blur_y=jnp.sqrt((PIXEL[0] * s) ** 2 + (PIXEL[1] * c) ** 2),
-        grow=_GROW / zoom,
+        grow=GROW / zoom,
         density=1 / (canvas.texel * jnp.exp2(level)),
         row=corner[0],
         column=corner[1],
@@ -157,7 +153,7 @@ def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera
     road, white, red = (mix([paint[k] for paint in paints]) for k in range(3))
     shaded = mix([paint.road * shade for paint, shade in zip(paints, shades, strict=True)])
 
-    on_field = _within(x, field + camera.grow, camera.blur_x) * _within(y, field + camera.grow, camera.blur_y)
+    on_field = within(x, field + camera.grow, camera.blur_x) * within(y, field + camera.grow, camera.blur_y)
     cell = field / 20
     grass = _checked(x, cell, camera.grow, camera.blur_x) * _checked(y, cell, camera.grow, camera.blur_y)
     bare = on_field * (1 - road - white - red)
@@ -220,92 +216,8 @@ def _take(values: jax.Array, index: jax.Array) -> jax.Array:
     return values.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _within(value: jax.Array, half: jax.Array, blur: jax.Array) -> jax.Array:
-    """The share of a pixel, `blur` wide, that lies between −half and half."""
-    return jnp.clip((half - jnp.abs(value)) / blur + 0.5, 0, 1)
-
-
 def _checked(value: jax.Array, cell: float, grow: jax.Array, blur: jax.Array) -> jax.Array:
     """The share of a pixel that lies in an even cell, 0 ≤ value < cell being one of them."""
     turns = (value + cell / 2) / (2 * cell)
     middle = (turns - jnp.floor(turns) - 0.5) * (2 * cell)  # `%` would call the C library
-    return _within(middle, cell / 2 + grow, blur)
-
-
-class _Wheels(NamedTuple):
-    """The wheels as the hull sees them, also worked out once for all pixels."""
-
-    place: jax.Array  # f32[4, 2] from the hull's origin, meters
-    cos: jax.Array  # f32[4] of the steering
-    sin: jax.Array  # f32[4]
-    stripe: jax.Array  # f32[4] middle of the bright stripe, meters ahead of the wheel's
-    stripe_half: jax.Array  # f32[4] half its length
-    stripe_seen: jax.Array  # f32[4] 0 or 1
-
-
-def _wheels(car: Car) -> _Wheels:
-    steer = car.angle[1:] - car.angle[0]
-    ends = jnp.stack([car.phase, car.phase + 1.2])
-    seen = jnp.sin(ends) <= 0
-    reach = WHEEL_HALF[1] * jnp.where(seen, jnp.cos(ends), jnp.sign(jnp.cos(ends)))
-    return _Wheels(
-        place=rotate(-car.angle[0], car.position[1:] - origin(car)),
-        cos=jnp.cos(steer),
-        sin=jnp.sin(steer),
-        stripe=(reach[0] + reach[1]) / 2,
-        stripe_half=jnp.abs(reach[0] - reach[1]) / 2,
-        stripe_seen=seen.any(0).astype(jnp.float32),
-    )
-
-
-def _draw_car(ground: jax.Array, wheels: _Wheels, frame: jax.Array, zoom: jax.Array) -> jax.Array:
-    """f32[12, 8, 3]: wheels and hull over the ground."""
-    # 2×2 points in a pixel
-    rows, columns = (np.arange(2 * part.start, 2 * part.stop) + 0.5 for part in _PATCH)
-    right = jnp.asarray(PIXEL[0] / 2 * columns - EYE[0], jnp.float32) / zoom
-    ahead = jnp.asarray(HEIGHT - PIXEL[1] / 2 * rows - EYE[1], jnp.float32)[:, None] / zoom
-    blur = jnp.asarray(PIXEL / 2, jnp.float32) / zoom
-    grow = _GROW / zoom
-    for i in range(4):
-        x, y = right - wheels.place[i, 0], ahead - wheels.place[i, 1]
-        x, y = wheels.cos[i] * x + wheels.sin[i] * y, wheels.cos[i] * y - wheels.sin[i] * x
-        across = _within(x, WHEEL_HALF[0] + grow, blur[0])
-        tire = across * _within(y, WHEEL_HALF[1] + grow, blur[1])
-        stripe = across * _within(y - wheels.stripe[i], wheels.stripe_half[i] + grow, blur[1])
-        stripe *= wheels.stripe_seen[i]
-        tire, stripe = (
-            (share[0::2, 0::2] + share[0::2, 1::2] + share[1::2, 0::2] + share[1::2, 1::2])[..., None] / 4
-            for share in (tire, stripe)
-        )
-        ground = ground * (1 - tire) * (1 - stripe) + STRIPE * stripe
-    hull = jnp.asarray(_hull_table())[frame][..., None]
-    return ground * (1 - hull) + hull * np.array([HULL_RED, 0, 0], np.float32)
-
-
-@cache
-def _hull_table() -> np.ndarray:
-    """f32[50, 12, 8]: the share of each pixel that the hull covers, for each zoom."""
-    rows, columns = _PATCH
-    down, across = area_weights(SIDE, HEIGHT)[rows], area_weights(SIDE, WIDTH)[columns]
-    x, y = np.arange(WIDTH), HEIGHT - 1 - np.arange(HEIGHT)[:, None]  # of Gymnasium's pixels, y upwards
-    low, wide = down.any(0), across.any(0)  # only those that the patch averages
-    down, y, across, x = down[:, low], y[low], across[:, wide], x[wide]
-    table = []
-    for zoom in ZOOMS:
-        filled = np.zeros((y.size, x.size), bool)
-        for polygon in HULL:
-            filled |= _fill(np.floor(EYE + polygon * zoom), x, y)
-        table.append(down @ filled @ across.T)
-    return np.array(table, np.float32)
-
-
-def _fill(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """bool[y, x]: the pixels in a convex polygon and on its outline, even if that is all of it."""
-    low, high = polygon.min(0), polygon.max(0)
-    inside = (x >= low[0]) & (x <= high[0]) & (y >= low[1]) & (y <= high[1])
-    turning = sum(a[0] * b[1] - a[1] * b[0] for a, b in pairwise([*polygon, polygon[0]]))
-    for a, b in pairwise([*polygon, polygon[0]]):
-        edge = b - a
-        distance = np.sign(turning) * (edge[0] * (y - a[1]) - edge[1] * (x - a[0]))
-        inside &= distance >= -0.5 * abs(edge[1])
-    return inside
+    return within(middle, cell / 2 + grow, blur)
