@@ -1,4 +1,4 @@
-"""CarRacing trains: its presets are the paper's table, and a run of it goes on as if nothing had been."""
+"""CarRacing trains: its presets are the paper's table, and a resumed run equals one that was not interrupted."""
 
 import json
 import shutil
@@ -88,7 +88,7 @@ def test_what_cannot_work_gets_a_sentence(setup, sentence):
 
 
 @pytest.mark.slow
-def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(tmp_path):
+def test_a_resumed_run_equals_one_that_was_not_interrupted(tmp_path):
     config = RacingSetup.preset("tiny", "accel")
     programs = Programs(config)
     whole = train(config, tmp_path / "whole", programs=programs, quiet=True)

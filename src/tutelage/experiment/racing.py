@@ -131,7 +131,7 @@ PAPER_PPO = PPO(
 
 
 def _paper(method: MethodName) -> Config[RacingSetup]:
-    """The appendix's table. A track's texture is 5.5 MB, so that a worker of DR has one track in each rollout."""
+    """The appendix's table. A track's texture is 5.5 MB, so an env of DR has one track in each rollout."""
     return Config(
         method=method,
         setup=RacingSetup(),

@@ -19,7 +19,7 @@ from tutelage.domains.racing.physics import Car
 class Reference(CarRacing):
     """CarRacing with Gymnasium's rules, physics and drawing; `line` replaces its random track.
 
-    `draw_every` frames one is drawn (the others return the last); 0 draws none at all.
+    One of `draw_every` frames is drawn, and the others return the last; 0 draws none.
     """
 
     def __init__(self, line: track.CenterLine | None = None, draw_every: int = 1) -> None:
@@ -68,7 +68,7 @@ class Reference(CarRacing):
         return track.CenterLine(points, heading, jnp.int32(len(self.track)))
 
     def mechanics(self) -> Car:
-        """The mechanical state, in our words."""
+        """The mechanical state as our `Car`."""
         car = self._car
         bodies = [car.hull, *car.wheels]
 

@@ -1,4 +1,4 @@
-"""Θ of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
+"""The levels of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
 
 The generator places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the
 field. It sees the sketch, the time step and fresh noise numbers; cells that it has chosen are masked.
@@ -150,7 +150,7 @@ class RacingDesign(Design):
     def mutate(self, key: Key, level: Level) -> Level:
         """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move.
 
-        A point that leaves the disc or the square is put on its edge. A level that would become invalid stays as it was.
+        A point that leaves the disc or the square is put on its edge; a level that would be invalid stays as it is.
         """
         which_key, kind_key, move_key, add_key = jax.random.split(key, 4)
         which = jax.random.randint(which_key, (), 0, level.n)
@@ -184,7 +184,7 @@ class RacingDesign(Design):
         step = track.steps(line)
         reach = jnp.abs(line.points).max() + track.HALF_WIDTH + track.BORDER
         longest = jnp.hypot(step.max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its curbs
-        # whatever is not a number is not smaller, either
+        # a comparison with NaN is false, too
         fits = (reach <= BEZIER_CANVAS.extent) & (longest <= BEZIER_CANVAS.window) & jnp.isfinite(line.heading).all()
         real = jnp.arange(size) < level.n
         if isinstance(level, CenterLine):

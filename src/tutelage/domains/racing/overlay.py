@@ -202,7 +202,7 @@ def _score_table() -> np.ndarray:
 
 
 def _written(text: str, glyphs: dict[str, np.ndarray]) -> np.ndarray:
-    """f64[100, 130]: a text, centerd as Gymnasium does, in its picture's pixels."""
+    """f64[100, 130]: a text, centered as Gymnasium does, in its picture's pixels."""
     offsets = [0.0]
     for before, after in pairwise(text):
         ones = (before, after).count("1")

@@ -106,8 +106,8 @@ def origin(car: Car) -> jax.Array:
 def place(point: jax.Array, angle: jax.Array) -> Car:
     """A car at rest with its origin at `point` [2].
 
-    Gymnasium forgets to turn the wheels' offsets with the hull; its first frame pulls them into place, and
-    moves the car by up to a meter doing so. We do the same, because the first contacts are found before that.
+    Gymnasium does not turn the wheels' offsets with the hull. Its first frame pulls them into place and moves the car
+    by up to a meter. We do the same, because the first contacts are found before that.
     """
     hull = point + rotate(angle, jnp.asarray(CENTER, jnp.float32))
     return Car(
@@ -159,7 +159,7 @@ def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
     position = car.position + DT * velocity
     angle = car.angle + DT * car.spin
     position, angle, solved = _correct(position, angle, limit)
-    # Box2D repeats this until errors are within its tolerance, but a third pass only moves roundings.
+    # Box2D repeats this until errors are within its tolerance, but a third pass changes only rounding errors.
     again = _correct(position, angle, limit)
     position = jnp.where(solved, position, again[0])
     angle = jnp.where(solved, angle, again[1])
@@ -190,7 +190,7 @@ def _tires(car: Car, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> tu
     drive = jnp.array([0.0, 0.0, 1.0, 1.0]) * gas
     roll = car.roll + DT * ENGINE_POWER / WHEEL_INERTIA * drive / (jnp.abs(car.roll) + 5.0)
     braked = roll - jnp.sign(roll) * jnp.minimum(BRAKE * brake, jnp.abs(roll))
-    # Gymnasium compares 64-bit numbers, among which the 32-bit number next to 0.9 is below it.
+    # Gymnasium compares in 64 bits, where the 32-bit number nearest to 0.9 is below 0.9.
     roll = jnp.where(brake > np.float32(0.9), 0.0, jnp.where(brake > 0, braked, roll))
     phase = car.phase + DT * roll
 

@@ -85,7 +85,7 @@ def curve(points: np.ndarray, samples: int) -> np.ndarray:
 
 
 def center_line(circuit: Circuit, size: int = F1_TILES) -> track.CenterLine:
-    """The road of a circuit in world units: `size` points, its bounding box centerd on the origin."""
+    """The road of a circuit in world units: `size` points, its bounding box centered on the origin."""
     points = curve(circuit.points, size)
     points -= (points.min(0) + points.max(0)) / 2
     points *= circuit.length / np.linalg.norm(np.roll(points, -1, 0) - points, axis=1).sum()

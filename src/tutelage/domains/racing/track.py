@@ -32,8 +32,8 @@ REACH = 0.2  # inner Bézier points lie this share of the segment away from its 
 LEAN = np.arctan(0.2) / np.pi + 0.5  # weight of the coming segment's heading in the tangent at a control point
 CLOSEST = 0.1  # meters between control points
 SHORTEST = 1e-3  # meters of road in a tile
-FARTHEST = 1e6  # meters from the origin: beyond, there is nothing that 32 bits can tell apart
-OPEN = 0.12  # a gap of this share of a line's length, and not just a long straight: the 20 circuits' are up to 0.111
+FARTHEST = 1e6  # meters from the origin: beyond it, 32 bits do not resolve a wheel
+OPEN = 0.12  # the longest straight that may close a line, as a share of its length: the 20 circuits' are up to 0.111
 SKETCH = 10  # cells on a side of the generator's sketch
 MAX_TILES = 2**13  # whose numbers a texel can hold
 
