@@ -114,7 +114,7 @@ def test_frames_are_gymnasiums(sheet):
 def test_frames_in_a_bend_about_the_roads_own_side(sheet):
     """On the way into this bend, tiles and curbs end in a point; none may run on beyond it."""
     level = suite.bezier(WHOLE_VIEW)[3].draw(jax.random.key(0))
-    pairs = list(Painted(track.bezier(level)).stand(range(352, 380, 2)))
+    pairs = list(Painted(track.bezier(level)).stand(range(367, 395, 2)))
     sheet.append(pairs[7])
     error, near = compare(pairs)
     assert error.max() < 0.5
