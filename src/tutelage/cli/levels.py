@@ -15,7 +15,7 @@ from tutelage.domains import maze, racing
 from tutelage.domains.maze.image import draw
 from tutelage.domains.maze.oracle import fewest_actions, shortest_path
 from tutelage.domains.racing import track
-from tutelage.domains.racing.picture import birds_eye
+from tutelage.domains.racing.image import birds_eye
 from tutelage.evaluation.images import png, sheet
 from tutelage.types import Key
 
@@ -67,7 +67,7 @@ def _mazes(key: Key) -> Iterator[Row]:
 
 def _tracks(key: Key) -> Iterator[Row]:
     @jax.jit
-    def inspect(line: track.CentreLine) -> tuple[jax.Array, jax.Array]:
+    def inspect(line: track.CenterLine) -> tuple[jax.Array, jax.Array]:
         return track.steps(line).sum(), abs(track.curvature(line)).max()
 
     yield "", f"{'suite':9} {'level':12} {'tiles':>5} {'length':>7} {'tightest bend':>13} {'limit':>11}", None
