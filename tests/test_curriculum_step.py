@@ -1,6 +1,6 @@
 """One step, seven methods: the equalities that hold between them, bit for bit, on the real code and small mazes."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -131,7 +131,7 @@ def test_children_know_their_parents():
     method = replace(ACCEL, curator=replace(CURATOR, capacity=64, min_fill=0.05, replay_rate=0.9), edits=3)
     states, rows = run(method, 6)
     buffer = jax.tree.map(lambda x: x[0], states[-1].buffers)
-    held = {int(name): i for i, name in enumerate(buffer.entries.name[: buffer.size])}
+    held = {int(name): i for i, name in enumerate(buffer.entries.id[: buffer.size])}
     children = [i for i in range(int(buffer.size)) if buffer.entries.generation[i] > 0]
     assert children
     for i in children:
@@ -196,12 +196,29 @@ def test_the_decision_is_a_coin_of_the_replay_rate():
     assert abs(float(share) - 0.3) < 0.03
 
 
-def test_a_loss_that_is_not_finite_stops_the_run():
-    broken = replace(PARTS, ppo=replace(PARTS.ppo, value_coef=float("nan")))
-    with pytest.raises(NotFiniteError, match="student's loss or gradient is not finite") as caught:
-        run(DR, 1, broken)
-    params = caught.value.state.students.params
-    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params)), "there is something to go on with"
+@dataclass(frozen=True)
+class Poisoned(type(DOMAIN.env)):
+    """A maze whose rewards are not numbers."""
+
+    def step(self, key, scene, state, action):
+        state, after = super().step(key, scene, state, action)
+        return state, after._replace(reward=after.reward + jnp.nan)
+
+
+@pytest.mark.parametrize("method", [DR, replace(PLR_PERP, curator=CURATOR)], ids=["dr", "plr-perp"])
+def test_what_is_not_finite_stops_the_run_and_changes_nobody(method):
+    env = Poisoned(**vars(DOMAIN.env))
+    curriculum = Curriculum(method, replace(PARTS, domain=replace(DOMAIN, env=env)))
+    state = curriculum.init(KEY)
+    before = jax.tree.map(np.asarray, state.students.params)
+    with pytest.raises(NotFiniteError, match="gradient of the student is not finite") as caught:
+        curriculum.iterate(state, KEY)
+    after = caught.value.state
+    assert all(
+        np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after.students.params)), strict=True)
+    )
+    if method.curator:
+        assert int(after.buffers.size[0]) == 0, "no NaN enters a buffer"
 
 
 @pytest.mark.parametrize(
@@ -247,3 +264,14 @@ def test_a_fixed_generator_and_true_regret():
         same = [j for j in range(3) if np.array_equal(buffer.entries.level.walls[i], few.walls[j])]
         assert same
         assert 0 <= buffer.entries.score[i] <= optimal[same].max() + 1e-6
+
+
+@pytest.mark.parametrize("fields", [{}, {"edits": 1}])
+def test_a_score_that_compares_students_is_refused_with_replay(fields):
+    def mine(evidence):
+        return evidence.regret
+
+    for score in (scores.paired_regret, scores.needs(scores.Need.BOTH_STUDENTS)(mine)):
+        with pytest.raises(InputError, match="choose another score, or replay_rate=0"):
+            replace(REPAIRED, curator=Curator(score=score), **fields)
+        replace(REPAIRED, curator=Curator(score=score, replay_rate=0.0))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tutelage.curriculum import scores
+from tutelage.curriculum.curator import proportional
 from tutelage.curriculum.methods import METHODS
 from tutelage.domains.racing.track import Level
 from tutelage.training import checkpoints
@@ -37,7 +38,7 @@ def test_the_papers_preset_is_its_table():
     assert (paper.num_envs, paper.num_steps, paper.total_steps) == (16, 125, 5_000_000)
     curator = paper.method.curator
     assert (curator.capacity, curator.replay_rate, curator.min_fill) == (8000, 0.5, 0.5)
-    assert (curator.prioritization, curator.temperature, curator.staleness) == ("proportional", 1.0, 0.7)
+    assert (curator.prioritization, curator.temperature, curator.staleness) == (proportional, 1.0, 0.7)
     assert curator.score is scores.positive_value_loss
     assert RacingSetup.preset("paper", "repaired").method.curator.score is scores.max_mc_start
     entropies = [RacingSetup.preset("paper", method).teacher_ppo.entropy_coef for method in ("paired", "repaired")]

@@ -19,6 +19,7 @@ from tutelage.cli.game import Game
 from tutelage.cli.levels import Levels
 from tutelage.cli.play import Play
 from tutelage.cli.report import Report
+from tutelage.cli.study import StudyVerb
 from tutelage.cli.train import Resume, Train, parse
 from tutelage.curriculum.curriculum import NotFiniteError
 from tutelage.types import InputError
@@ -54,5 +55,6 @@ _VERBS: Any = (
     | Annotated[Compare, subcommand("compare")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
+    | Annotated[StudyVerb, subcommand("study"), OmitArgPrefixes]
     | Annotated[Game, subcommand("game"), OmitArgPrefixes]
 )

@@ -20,7 +20,7 @@ from tutelage.learning import ppo as learning
 from tutelage.learning.ppo import Metrics
 from tutelage.learning.returns import Episodes
 from tutelage.learning.rollout import play
-from tutelage.types import InputError, Key, Level
+from tutelage.types import InputError, Key, Level, require_support
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ class Teacher(Generator):
 
     def check(self, parts: Parts) -> None:
         """A teacher needs a network, and a design with an editor."""
+        require_support(parts.domain.design, "editor", "build", purpose="A method with a teacher")
         if parts.teacher is None:
             raise InputError("This method's generator is a teacher: give Parts a network for it (Parts.teacher).")
 

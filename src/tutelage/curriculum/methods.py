@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tutelage.curriculum import scores, utilities
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.generators import Generator, Teacher, Uniform
+from tutelage.curriculum.scores import Need, needs_of
 from tutelage.types import InputError
 
 
@@ -31,15 +32,18 @@ class Method:
         if self.students not in (1, 2):
             raise InputError(f"There are one or two students, not {self.students}.")
         utility = self.generator.utility if isinstance(self.generator, Teacher) else None
-        compares = utility in (utilities.regret, utilities.mean_regret)
-        if self.students == 1 and (compares or (self.curator and self.curator.score is scores.paired_regret)):
+        score_needs = needs_of(self.curator.score) if self.curator else frozenset()
+        if self.students == 1 and Need.BOTH_STUDENTS in needs_of(utility) | score_needs:
             raise InputError("Regret between two students needs students=2.")
+        if Need.BOTH_STUDENTS in score_needs and (self.replays or self.edits):
+            raise InputError(
+                "This score compares two students, but a replayed or edited level is played by one only: choose "
+                "another score, or replay_rate=0 and no edits."
+            )
         if self.curator is None and not self.train_on_new:
             raise InputError("Without a curator nothing is replayed: train_on_new=False would never train at all.")
         if self.curator is None and self.edits:
             raise InputError("Edits start from replayed levels: ACCEL needs a curator.")
-        if self.edits and self.curator and self.curator.score is scores.paired_regret:
-            raise InputError("An edited level is played by one student only: with edits, choose another score.")
         if self.edits < 0:
             raise InputError(f"edits is at least 0, not {self.edits}.")
         if self.generator.levels_per_env < 1:

@@ -18,7 +18,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
-from tutelage.curriculum import generators, scores, utilities
+from tutelage.curriculum import curator, generators, scores, utilities
 from tutelage.types import InputError, Json
 
 CLASS = "class"
@@ -33,6 +33,7 @@ SCORES = (
     scores.true_regret,
     scores.learnability,
 )
+PRIORITIZATIONS = (curator.rank, curator.proportional)
 UTILITIES = (utilities.regret, utilities.mean_regret, utilities.adversarial)
 GENERATORS = (generators.Uniform, generators.Teacher)
 
@@ -41,7 +42,7 @@ def _word(thing: Any) -> str:
     return thing.__name__.lower().replace("_", "-")
 
 
-LIBRARY: dict[str, Any] = {_word(thing): thing for thing in (*SCORES, *UTILITIES, *GENERATORS)}
+LIBRARY: dict[str, Any] = {_word(thing): thing for thing in (*SCORES, *PRIORITIZATIONS, *UTILITIES, *GENERATORS)}
 """What comes with the library, by the names that files and the command line use. Domains add their setups."""
 
 

@@ -85,7 +85,7 @@ def chosen(buffer: Buffer, count: int, random: np.random.Generator) -> np.ndarra
     order = np.argsort(-buffer.entries.score[:size], kind="stable")
     if size <= count:
         return order
-    slot_of = {int(name): slot for slot, name in enumerate(buffer.entries.name[:size])}
+    slot_of = {int(name): slot for slot, name in enumerate(buffer.entries.id[:size])}
     taken = dict.fromkeys(int(slot) for slot in order[: count // 2])
     for slot in list(taken):
         while len(taken) < 3 * count // 4 and (slot := slot_of.get(int(buffer.entries.parent[slot]), -1)) >= 0:
@@ -99,7 +99,7 @@ def chosen(buffer: Buffer, count: int, random: np.random.Generator) -> np.ndarra
 def _entry(buffer: Buffer, slot: int) -> dict[str, Json]:
     entries = buffer.entries
     return {
-        "name": int(entries.name[slot]),
+        "name": int(entries.id[slot]),
         "parent": int(entries.parent[slot]),
         "generation": int(entries.generation[slot]),
         "score": float(entries.score[slot]),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tutelage.curriculum import scores
+from tutelage.curriculum.curator import proportional
 from tutelage.curriculum.generators import Uniform
 from tutelage.curriculum.methods import METHODS, Method
 from tutelage.domains import racing
@@ -202,7 +203,7 @@ def _curated(method: Method, capacity: int = 8000, min_fill: float = 0.5) -> Met
         score=scores.max_mc_start if method.name == "repaired" else scores.positive_value_loss,
         capacity=capacity,
         min_fill=min_fill,
-        prioritization="proportional",
+        prioritization=proportional,
         temperature=1.0,
         staleness=0.7,
     )
