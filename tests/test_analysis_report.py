@@ -14,9 +14,9 @@ from made_up_curricula import HOSTILE, complete_run, entry, hostile_run, write_c
 from made_up_runs import LEVELS, made_up_config, write_run
 from PIL import Image
 
-from tutelage.analysis.report import pictures, report
-from tutelage.analysis.report.ancestry import lineages
-from tutelage.analysis.report.blocks import number
+from tutelage.analysis.report import report
+from tutelage.analysis.report.levels import gif, lineages
+from tutelage.analysis.tables import number
 from tutelage.cli import main
 from tutelage.files import read_csv
 from tutelage.training.config import Config
@@ -115,7 +115,9 @@ def test_one_run(single):
     for level in LEVELS:
         assert level in page.words
     [complexity] = [label for label in page.plots() if label.startswith("Of new levels")]
-    assert complexity.startswith("Of new levels: new/action_complexity, new/blocks, new/solved_shortest_path")
+    assert complexity.startswith(
+        "Of new levels: action complexity (LZW codes), new; blocks, new; shortest path of solved levels, new"
+    )
 
 
 def test_many_runs(many):
@@ -133,7 +135,7 @@ def test_many_runs(many):
     assert "4 runs" in many.words
     assert "PLR⊥, seed 0, one of 2 runs" in many.words
     assert many.words.count("PLR⊥ − DR") == 2  # after equal steps, and after equal updates
-    assert "fresh proposals" in many.words
+    assert "new proposals" in many.words
     assert any("beats another" in label for label in many.plots())
 
 
@@ -176,7 +178,7 @@ def test_all_pictures_have_their_words(single):
     assert "Iteration 10" in page.words
 
 
-def test_films(single):
+def test_videos(single):
     _, page = single
     videos = [image for image in page.all("img") if image["src"].startswith("data:image/gif")]
     assert videos
@@ -186,13 +188,13 @@ def test_films(single):
     assert len(page.all("source")) == len(videos)  # a still for those who prefer less motion
 
 
-def test_a_film_keeps_to_its_size():
+def test_a_video_keeps_to_its_size():
     noise = np.random.default_rng(0).integers(0, 256, (64, 40, 40, 3), np.uint8)
-    whole, short = (frames_of(pictures.gif(noise, 50, size)) for size in (10**9, 50_000))
+    whole, short = (frames_of(gif(noise, 50, size)) for size in (10**9, 50_000))
     assert len(whole) == 64
     assert 4 < len(short) < 40
     assert sum(short) == pytest.approx(sum(whole), rel=0.1)  # it plays as long
-    assert len(pictures.gif(noise, 50, 50_000)) <= 50_000
+    assert len(gif(noise, 50, 50_000)) <= 50_000
 
 
 def frames_of(uri: str) -> list[int]:
@@ -244,9 +246,9 @@ def test_a_domain_where_nothing_is_solved(tmp_path):
     write_snapshot(run, 20, [entry(run, 1, 0.4, oracle=False), entry(run, 2, 0.3, oracle=False)])
     page = Page(report([run], tmp_path / "page.html"))
     assert page.sections == ["overview", "tests", "training", "levels", "curriculum", "configuration"]
-    assert "test return" in page.words
+    assert "return, suite paper, 10 episodes a level, in training" in page.words
     assert "return 0.05" in page.words
-    assert "solved after" not in page.words
+    assert "solved rate" not in page.words
 
 
 def test_hostile_strings_stay_strings(tmp_path):
@@ -267,7 +269,7 @@ def test_a_failure_leaves_the_old_page(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(InputError, match="No space left"):
-        report([run], out, with_films=False)
+        report([run], out, with_videos=False)
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["page.html"]
 
@@ -276,10 +278,10 @@ def test_refusals(tmp_path, capsys):
     run = write_run(tmp_path / "run", "dr")
     with pytest.raises(InputError, match="is a directory: name a file"):
         report([run], tmp_path)
-    with pytest.raises(InputError, match="give at least one run"):
+    with pytest.raises(InputError, match="give at least one"):
         report([], tmp_path / "page.html")
     other = write_run(tmp_path / "other", "plr", config=endless_config("plr"))
-    with pytest.raises(InputError, match="practised maze and endless: make a report for each"):
+    with pytest.raises(InputError, match="were trained on maze and endless: make a report for each"):
         report([run, other], tmp_path / "page.html")
     with pytest.raises(SystemExit):
         main(["report", str(tmp_path / "nowhere")])

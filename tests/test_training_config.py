@@ -134,9 +134,7 @@ def test_only_what_changes_learning_separates_two_runs():
 
 
 def test_annealing_spreads_over_the_updates_to_be_expected():
-    config = tiny(
-        anneal_lr=True, total_steps=100 * 8 * 32
-    )  # 100 iterations, half replay, 2 × 2 updates
+    config = tiny(anneal_lr=True, total_steps=100 * 8 * 32)  # 100 iterations, half replay, 2 × 2 updates
     assert config.curriculum().parts.ppo.anneal_updates == 200
     assert tiny("dr", anneal_lr=True, total_steps=100 * 8 * 32).curriculum().parts.ppo.anneal_updates == 400
 

@@ -1,4 +1,4 @@
-"""How figures look: one colour for each method, the paper's names, panels with one legend above them all."""
+"""How figures look: one color for each method, names for people, panels with one legend above them all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES: Mapping[str, str] = {
 }
 """The paper's."""
 
-COLOURS: Mapping[str, str] = {
+COLORS: Mapping[str, str] = {
     "dr": "#888888",
     "minimax": "#aa3377",
     "paired": "#ccbb44",
@@ -38,7 +38,7 @@ COLOURS: Mapping[str, str] = {
     "repaired": "#ee6677",
     "accel": "#66ccee",
 }
-"""Paul Tol's bright palette, safe for the colour-blind."""
+"""Paul Tol's bright palette, safe for color-blind readers."""
 
 INK = "#333333"
 
@@ -61,12 +61,13 @@ RC: dict[str, Any] = {
     "text.hinting": "none",  # letters are as wide in the picture as in the layout, whatever its resolution
     "svg.hashsalt": "tutelage",  # identifiers inside the file would be random
     "svg.fonttype": "path",  # letters look the same wherever the picture is shown
+    "text.parse_math": False,  # a level's name may hold a dollar sign
 }
 """For matplotlib's `rc_context`, while a figure is drawn and while it is written."""
 
 
 def drawn(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw in this style, and lay the figure out once and for all: each time would move things by a hair."""
+    """Draw in this style, and lay the figure out once: a second layout would move things a little."""
 
     @wraps(draw)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
@@ -85,6 +86,29 @@ def display(label: str) -> str:
     return NAMES.get(method, method) + comma + settings
 
 
+WORDS: Mapping[str, str] = {
+    "solved": "solved rate",
+    "length": "episode length in steps",
+    "action_complexity": "action complexity (LZW codes)",
+    "fill": "share of the buffer filled",
+    "age": "age of scores in iterations",
+    "utility": "reward of the teacher",
+    "kl": "KL divergence of an update",
+    "clipped": "share of clipped ratios",
+    "grad_norm": "norm of the gradient",
+    "explained_variance": "explained variance of the value",
+}
+"""Metrics whose names alone do not say what they are."""
+
+
+def words(metric: str) -> str:
+    """A metric for people: "new/solved_shortest_path" is "shortest path of solved levels, new"."""
+    *kinds, name = metric.split("/")
+    if name.startswith("solved_"):
+        name = f"{name.removeprefix('solved_').replace('_', ' ')} of solved levels"
+    return ", ".join([WORDS.get(name, name.replace("_", " ")), *kinds])
+
+
 def folded(name: str, limit: int = 13) -> str:
     """A long name of several Words in two lines, as even as can be."""
     breaks = [match.start() for match in re.finditer(r"(?<=[a-z])(?=[A-Z])", name)]
@@ -95,13 +119,13 @@ def folded(name: str, limit: int = 13) -> str:
 
 
 def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The colour of each label's method; where one has several settings, lighter and lighter, and dashed."""
+    """The color of each label's method; where one has several settings, lighter and lighter, and dashed."""
     seen: dict[str, int] = {}
     out = {}
     for label in labels:
         method = label.partition(",")[0]
         nth = seen[method] = seen.get(method, -1) + 1
-        base = np.array(colors.to_rgb(COLOURS.get(method, INK)))
+        base = np.array(colors.to_rgb(COLORS.get(method, INK)))
         out[label] = {
             "color": colors.to_hex(base + (1 - base) * (1 - 0.68**nth)),
             "linestyle": ("-", "--", "-.", ":")[nth % 4],
@@ -127,7 +151,7 @@ def panels(
 
 
 def legend(figure: Figure, labels: Sequence[str], title: str, linewidth: float = 1.6) -> None:
-    """The figure's title, and below it what each colour stands for."""
+    """The figure's title, and below it what each color stands for."""
     handles = [
         Line2D([], [], label=display(label), linewidth=linewidth, solid_capstyle="butt", **look)
         for label, look in looks(labels).items()

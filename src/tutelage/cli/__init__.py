@@ -1,66 +1,125 @@
 """The command line: one verb, one file, one frozen dataclass whose fields are its options.
 
-A verb's docstring is its help text and its `run` method does the work by calling the library; nothing is computed
-here that Python code could not call as well.
+A verb's docstring is its help text. Its `run` method does the work by calling the library, so that everything can be
+done from Python, too. Only the file of the verb that was asked for is imported.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from difflib import get_close_matches
+from importlib import import_module, metadata
+from typing import Annotated, Any, Union
 
-import tyro
-from tyro.conf import OmitArgPrefixes, subcommand
+DESCRIPTION = "Train agents that generalize: a generator proposes levels, and a curator replays them."
 
-from tutelage.cli.compare import Compare
-from tutelage.cli.eval import Eval
-from tutelage.cli.game import Game
-from tutelage.cli.levels import Levels
-from tutelage.cli.play import Play
-from tutelage.cli.report import Report
-from tutelage.cli.train import Resume, Train, default_config
-from tutelage.curriculum.curriculum import NotFiniteError
-from tutelage.training.config import Config
-from tutelage.types import InputError
-
-DESCRIPTION = "Train agents that generalise, by letting two teachers choose the levels they practise on."
+VERBS = {
+    "train": ("train", "Train", "Train an agent, and keep all of it in a run directory."),
+    "resume": ("train", "Resume", "Continue a run that was stopped or killed, or make it longer."),
+    "eval": ("eval", "Eval", "Evaluate trained agents on test levels."),
+    "play": ("play", "Play", "Make a video of one episode."),
+    "compare": ("compare", "Compare", "Compare methods by their runs: tables, tests and figures."),
+    "report": ("report", "Report", "Make one HTML page of one run or several."),
+    "levels": ("levels", "Levels", "List and draw the test levels of a domain."),
+    "game": ("game", "Game", "Play the dual curriculum game on matrices (the paper's theory)."),
+}
+"""By name: the file, the class, and one line of help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one verb. What cannot be done ends with one sentence on standard error and exit code 2."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    """Run one verb. Input that cannot be used ends with one sentence on standard error and exit code 2."""
+    first, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
+    if first in ("-h", "--help"):
+        return print(_help())
+    if first == "--version":
+        return print(f"tutelage {metadata.version('tutelage')}")
+    if first not in VERBS and not first.startswith("--tyro-"):
+        _end(2, _unknown(first))
+    from tutelage.types import InputError
+
+    expected: tuple[type[Exception], ...] = (InputError, OSError)
     try:
-        _parse(arguments).run()
-    except (InputError, NotFiniteError, OSError) as error:
-        print(f"tutelage: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        verb = _every_verb([first, *rest]) if first.startswith("--tyro-") else _verb(first, rest)
+        from tutelage.curriculum.curriculum import NotFiniteError
+
+        expected = (*expected, NotFiniteError)
+        verb.run()
+    except expected as error:
+        _end(2, str(error))
     except KeyboardInterrupt:
-        print("tutelage: interrupted.", file=sys.stderr)
-        raise SystemExit(130) from None
+        _end(130, "interrupted.")
 
 
-def _parse(arguments: Sequence[str]) -> Any:
-    """The verb, with all its options."""
-    after = arguments[1:] if arguments[:1] == ["train"] else []
-    config = default_config(after)
-    verb: Any = tyro.cli(_verbs(config), args=arguments, prog="tutelage", description=DESCRIPTION)
-    if isinstance(verb, Train) and verb.config_file is None and verb.config.method != config.method:
+def _end(code: int, sentence: str) -> None:
+    print(f"tutelage: {sentence}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _help() -> str:
+    width = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  {name:{width}}{line}" for name, (_, _, line) in VERBS.items())
+    return (
+        f"usage: tutelage [-h] [--version] VERB [OPTIONS]\n\n{DESCRIPTION}\n\nverbs:\n{verbs}\n\n"
+        "Help on one of them: tutelage VERB --help\n"
+        "Shell completion:    tutelage --tyro-write-completion bash FILE  (or zsh, tcsh)"
+    )
+
+
+def _unknown(word: str) -> str:
+    close = get_close_matches(word, VERBS, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    what = "option" if word.startswith("-") else "verb"
+    return f"There is no {what} {word!r}.{hint} The verbs are: {', '.join(VERBS)}."
+
+
+def _verb(name: str, arguments: Sequence[str]) -> Any:
+    """A verb with all its options."""
+    if name == "train":
+        return _train(arguments)
+    return _parsed(_class(name), name, arguments)
+
+
+def _train(arguments: Sequence[str]) -> Any:
+    """`train`, whose defaults depend on the preset, and that on the domain and the method."""
+    train = import_module("tutelage.cli.train")
+
+    def parsed(config: Any) -> Any:
+        kind = train.Train[type(config.setup)]
+        return _parsed(kind, "train", arguments, default=kind(config))
+
+    config = train.default_config(arguments)
+    verb = parsed(config)
+    if verb.config_file is None and verb.config.method != config.method:
         # another word of the command looked like a method, and its preset's defaults are not this one's
-        config = default_config(after, verb.config.method)
-        verb = tyro.cli(_verbs(config), args=arguments, prog="tutelage", description=DESCRIPTION)
+        verb = parsed(train.default_config(arguments, verb.config.method))
     return verb
 
 
-def _verbs(config: Config[Any]) -> Any:
-    trainer: Any = Train[type(config.setup)]  # type: ignore[misc]
-    return (
-        Annotated[trainer, subcommand("train", default=trainer(config))]
-        | Annotated[Resume, subcommand("resume")]
-        | Annotated[Eval, subcommand("eval")]
-        | Annotated[Play, subcommand("play")]
-        | Annotated[Compare, subcommand("compare")]
-        | Annotated[Report, subcommand("report")]
-        | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
-        | Annotated[Game, subcommand("game"), OmitArgPrefixes]
+def _parsed(kind: Any, name: str, arguments: Sequence[str], **options: Any) -> Any:
+    import tyro
+
+    return tyro.cli(
+        kind,
+        args=arguments,
+        prog=f"tutelage {name}",
+        config=(tyro.conf.OmitArgPrefixes,) if name == "game" else (),
+        **options,
     )
+
+
+def _every_verb(arguments: Sequence[str]) -> Any:
+    """All verbs at once, which shell completion needs."""
+    import tyro
+
+    train = import_module("tutelage.cli.train")
+    config = train.default_config([])
+    kinds = {name: _class(name) for name in VERBS} | {"train": train.Train[type(config.setup)]}
+    defaults = {"train": {"default": kinds["train"](config)}}
+    verbs = [Annotated[kind, tyro.conf.subcommand(name, **defaults.get(name, {}))] for name, kind in kinds.items()]
+    return tyro.cli(Union[tuple(verbs)], args=arguments, prog="tutelage", description=DESCRIPTION)  # noqa: UP007
+
+
+def _class(name: str) -> Any:
+    module, kind, _ = VERBS[name]
+    return getattr(import_module(f"tutelage.cli.{module}"), kind)

@@ -30,6 +30,8 @@ def setup_named(name: str) -> type[Setup]:
     module, colon, attribute = name.partition(":")
     if not colon:
         return known_setup(name)
+    if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+        raise InputError(f"{name!r} names no class: write module:Class, such as own_environment:FerrySetup.")
     if (here := os.getcwd()) not in sys.path:
         sys.path.append(here)
     try:

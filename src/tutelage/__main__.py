@@ -1,0 +1,5 @@
+"""`python -m tutelage` is `tutelage`."""
+
+from tutelage.cli import main
+
+main()
