@@ -69,7 +69,7 @@ class Page(HTMLParser):
         return [value for _, attributes in self.tags for name, value in attributes.items() if name in names and value]
 
     def plots(self) -> list[str | None]:
-        return [attributes["aria-label"] for attributes in self.all("svg")]
+        return [*dict.fromkeys(attributes["aria-label"] for attributes in self.all("svg"))]
 
 
 @pytest.fixture(scope="module")

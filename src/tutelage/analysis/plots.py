@@ -25,7 +25,11 @@ from tutelage.types import InputError
 
 @style.drawn
 def training_curves(
-    results: Results, metrics: Sequence[str], against: Clock = "steps", title: str = "While training"
+    results: Results,
+    metrics: Sequence[str],
+    against: Clock = "steps",
+    title: str = "While training",
+    width: float = style.WIDTH,
 ) -> Figure:
     """Metrics of training, a panel each: every method's mean over runs, with its standard error as a band.
 
@@ -37,7 +41,7 @@ def training_curves(
         raise InputError("There is nothing to draw: name at least one metric.")
     if unknown := [metric for metric in metrics if metric not in known]:
         raise InputError(f"No run has measured {unknown[0]!r}; they have: {', '.join(known) or 'nothing yet'}.")
-    figure, panels = style.panels(len(metrics), columns=3, height=2.1 if len(metrics) > 1 else 3.2, sharex=True)
+    figure, panels = style.panels(len(metrics), 3, 2.1 if len(metrics) > 1 else 3.2, width, sharex=True)
 
     def curves(metric: str) -> dict[str, list[Curve]]:
         return {label: [(log[against], log[metric]) for log in g if metric in log] for label, g in logs.items()}
@@ -55,10 +59,10 @@ def training_curves(
 
 
 @style.drawn
-def levels_over_time(study: Study, against: Clock = "steps", title: str = "") -> Figure:
+def levels_over_time(study: Study, against: Clock = "steps", title: str = "", width: float = style.WIDTH) -> Figure:
     """How each method does on all test levels together and on each, as it is trained."""
     rates = study.metric == "solved"
-    figure, panels = style.panels(len(study.levels) + 1, columns=4, height=1.75, sharex=True, sharey=rates)
+    figure, panels = style.panels(len(study.levels) + 1, 4, 1.75, width, sharex=True, sharey=rates)
     for i, (level, axes) in enumerate(zip((ALL, *study.levels), panels, strict=True)):
         _curves(
             axes,
@@ -76,31 +80,33 @@ def levels_over_time(study: Study, against: Clock = "steps", title: str = "") ->
 
 
 @style.drawn
-def bars(comparison: Comparison, title: str = "") -> Figure:
+def bars(comparison: Comparison, title: str = "", width: float = style.WIDTH) -> Figure:
     """The paper's chart: a group of bars for each test level, a bar for each method.
 
     Lines on the bars are 95 % intervals of solved rates, and the standard errors of returns.
     """
     labels, groups = [*comparison.scores], [ALL, *comparison.study.levels]
     rates = comparison.study.metric == "solved"
-    rows = math.ceil(len(groups) / max(3, min(9, 50 // len(labels))))  # so that a bar stays broad enough to be seen
+    most = round(max(3, min(9, 50 // len(labels))) * width / style.WIDTH) or 1  # so that bars stay broad enough
+    rows = math.ceil(len(groups) / max(most, 2))
     across = math.ceil(len(groups) / rows)
-    width = 0.84 / len(labels)
-    figure, panels = style.panels(rows, columns=1, height=1.9, sharey=True)
+    crowded = across * style.WIDTH / width > 6
+    breadth = 0.84 / len(labels)
+    figure, panels = style.panels(rows, 1, 1.9, width, sharey=True)
     for row, axes in enumerate(panels):
         shown = groups[row * across : (row + 1) * across]
         for i, (label, look) in enumerate(style.looks(labels).items()):
             summaries = [comparison.summaries[label][level] for level in shown]
             axes.bar(
-                [x + (i - (len(labels) - 1) / 2) * width for x in range(len(shown))],
+                [x + (i - (len(labels) - 1) / 2) * breadth for x in range(len(shown))],
                 [s.mean for s in summaries],
-                0.9 * width,
+                0.9 * breadth,
                 yerr=np.array([_errors(s, rates) for s in summaries]).T,
                 error_kw={"elinewidth": 1, "capsize": 2, "ecolor": style.INK},
                 color=look["color"],
             )
-        names = [style.folded(level) for level in shown] if across > 6 else shown
-        axes.set_xticks(range(len(shown)), names, fontsize=8 if across > 6 else 9)
+        names = [style.folded(level) for level in shown] if crowded else shown
+        axes.set_xticks(range(len(shown)), names, fontsize=8 if crowded else 9)
         axes.tick_params(axis="x", length=0)
         axes.grid(visible=False, axis="x")
         axes.set_xlim(-0.6, across - 0.4)
@@ -111,7 +117,7 @@ def bars(comparison: Comparison, title: str = "") -> Figure:
     return figure
 
 
-def iqm_intervals(*comparisons: Comparison, title: str = "") -> Figure:
+def iqm_intervals(*comparisons: Comparison, title: str = "", width: float = style.WIDTH) -> Figure:
     """Each method's interquartile mean over runs and levels with its interval, a panel for each comparison."""
     looks = style.looks([*comparisons[0].scores])
 
@@ -121,10 +127,10 @@ def iqm_intervals(*comparisons: Comparison, title: str = "") -> Figure:
             _interval(axes, y, (summary.iqm, summary.iqm_low, summary.iqm_high), look["color"])
         axes.set_xlabel(f"interquartile mean of {comparison.study.metric}, 95 % interval")
 
-    return _interval_panels(comparisons, [style.display(label) for label in looks], draw, title)
+    return _interval_panels(comparisons, [style.display(label) for label in looks], draw, title, width)
 
 
-def improvements(*comparisons: Comparison, title: str = "") -> Figure:
+def improvements(*comparisons: Comparison, title: str = "", width: float = style.WIDTH) -> Figure:
     """How likely a run of one method beats one of another, with its interval; a panel for each comparison."""
     looks = style.looks([*comparisons[0].scores])
     pairs = [(test.first, test.second) for test in comparisons[0].tests if test.level == ALL]
@@ -138,22 +144,23 @@ def improvements(*comparisons: Comparison, title: str = "") -> Figure:
         axes.set(xlabel="P(first > second), 95 % interval", xlim=(-0.02, 1.02))
 
     names = [f"{style.display(first)} > {style.display(second)}" for first, second in pairs]
-    return _interval_panels(comparisons, names, draw, title)
+    return _interval_panels(comparisons, names, draw, title, width)
 
 
 @style.drawn
-def score_against_regret(entries: Sequence[Entry], title: str = "") -> Figure:
+def score_against_regret(entries: Sequence[Entry], title: str = "", width: float = 6.0) -> Figure:
     """The curator's score against the true regret: a point for each level of a snapshot, and their rank correlation."""
     known = scores_and_regrets(entries)
     if not len(known):
         raise InputError("No level here has both a score and an optimal return, so there is no true regret to show.")
     score, regret = known.T
     rho, _ = rank_correlation(regret, score)
-    figure, [axes] = style.panels(1, columns=1, height=3.3, width=6.0)
+    figure, [axes] = style.panels(1, 1, 3.3, width)
     axes.scatter(regret, score, s=24, color=style.COLORS["plr"], alpha=0.55, linewidths=0)
-    axes.set(xlabel="true regret: the optimal return minus the student's", ylabel="score")
+    axes.set(xlabel="true regret", ylabel="score")
     strength = "not defined" if math.isnan(rho) else f"{rho:.2f}"
-    axes.set_title(f"{title + ': ' if title else ''}rank correlation {strength}, {len(known)} levels", fontsize=11)
+    text = f"{title + ': ' if title else ''}rank correlation {strength}, {len(known)} levels"
+    axes.set_title(style.wrapped(text, width - 0.6), fontsize=11)
     return figure
 
 
@@ -204,10 +211,14 @@ def _percentiles(axes: Axes, curves: Mapping[str, Sequence[Curve]]) -> None:
 
 @style.drawn
 def _interval_panels(
-    comparisons: Sequence[Comparison], names: Sequence[str], draw: Callable[[Axes, Comparison], None], title: str
+    comparisons: Sequence[Comparison],
+    names: Sequence[str],
+    draw: Callable[[Axes, Comparison], None],
+    title: str,
+    width: float,
 ) -> Figure:
     """A panel for each comparison, with names beside its rows, the first on top."""
-    figure, panels = style.panels(len(comparisons), columns=2, height=0.5 + 0.29 * len(names), sharex=True, sharey=True)
+    figure, panels = style.panels(len(comparisons), 2, 0.5 + 0.29 * len(names), width, sharex=True, sharey=True)
     for comparison, axes in zip(comparisons, panels, strict=True):
         axes.use_sticky_edges = False  # bars would otherwise touch the edge
         draw(axes, comparison)
@@ -216,7 +227,7 @@ def _interval_panels(
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
-    figure.suptitle(title or comparisons[0].study.title, x=0.01, ha="left", fontsize=11)
+    figure.suptitle(style.wrapped(title or comparisons[0].study.title, width), x=0.01, ha="left", fontsize=11)
     return figure
 
 

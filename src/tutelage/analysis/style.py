@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
@@ -15,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-WIDTH = 9.0
-"""Inches: 864 pixels in a browser."""
+WIDTH, NARROW = 9.0, 3.75
+"""Inches: 864 pixels in a browser, and 360 for a phone."""
 
 NAMES: Mapping[str, str] = {
     "dr": "DR",
@@ -118,6 +119,11 @@ def folded(name: str, limit: int = 13) -> str:
     return f"{name[:best]}\n{name[best:]}"
 
 
+def wrapped(text: str, width: float) -> str:
+    """A title in lines that fit a figure so many inches wide."""
+    return textwrap.fill(text, int(13.5 * width), break_long_words=True)
+
+
 def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The color of each label's method; where one has several settings, lighter and lighter, and dashed."""
     seen: dict[str, int] = {}
@@ -134,10 +140,13 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def panels(
-    n: int, columns: int, height: float, *, width: float = WIDTH, sharex: bool = False, sharey: bool = False
+    n: int, columns: int, height: float, width: float, *, sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with n panels of the given height in inches, in rows of `columns`, or of one less if that is neater."""
-    columns = min(n, columns)
+    """A figure with n panels of the given height in inches.
+
+    Rows have `columns` panels, or one less if that is neater, and fewer if the figure is narrower than usual.
+    """
+    columns = min(n, max(1, round(columns * width / WIDTH)))
     if columns > 2 and -n % (columns - 1) < -n % columns:
         columns -= 1
     rows = math.ceil(n / columns)
@@ -157,11 +166,12 @@ def legend(figure: Figure, labels: Sequence[str], title: str, linewidth: float =
         for label, look in looks(labels).items()
     ]
     letters = sum(len(display(label)) + 6 for label in labels) / len(labels)
+    room = 105 * figure.get_figwidth() / WIDTH
     figure.legend(
         handles=handles,
-        title=title,
+        title=wrapped(title, figure.get_figwidth()),
         loc="outside upper left",
         alignment="left",
-        ncols=max(1, min(len(labels), int(105 / letters))),
+        ncols=max(1, min(len(labels), int(room / letters))),
         borderaxespad=0.2,
     )

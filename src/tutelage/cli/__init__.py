@@ -36,24 +36,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return print(f"tutelage {metadata.version('tutelage')}")
     if first not in VERBS and not first.startswith("--tyro-"):
         _end(2, _unknown(first))
-    from tutelage.types import InputError
-
-    expected: tuple[type[Exception], ...] = (InputError, OSError)
     try:
         verb = _every_verb([first, *rest]) if first.startswith("--tyro-") else _verb(first, rest)
-        from tutelage.curriculum.curriculum import NotFiniteError
-
-        expected = (*expected, NotFiniteError)
         verb.run()
-    except expected as error:
-        _end(2, str(error))
     except KeyboardInterrupt:
         _end(130, "interrupted.")
+    except Exception as error:
+        if not _is_input(error):
+            raise
+        _end(2, str(error))
 
 
 def _end(code: int, sentence: str) -> None:
     print(f"tutelage: {sentence}", file=sys.stderr)
     raise SystemExit(code)
+
+
+def _is_input(error: Exception) -> bool:
+    """Whether an error is about what a user gave, or about the machine, rather than about this program."""
+    from tutelage.curriculum.curriculum import NotFiniteError
+    from tutelage.types import InputError
+
+    return isinstance(error, InputError | NotFiniteError | OSError)
 
 
 def _help() -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from matplotlib.figure import Figure
 
-from tutelage.analysis import plots
+from tutelage.analysis import plots, style
 from tutelage.analysis.tables import Table
 
 
@@ -30,17 +30,19 @@ class Note:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure as SVG."""
+    """A figure as SVG, drawn once for a wide window and once for a narrow one."""
 
     kind: ClassVar[str] = "plot"
-    svg: str
+    wide: str
+    narrow: str
     label: str
     """What it shows, for screen readers."""
 
     @classmethod
-    def of(cls, figure: Figure, label: str) -> Plot:
-        """A figure of matplotlib's."""
-        return cls(plots.svg(figure), label)
+    def of(cls, draw: Callable[..., Figure], label: str, *arguments: Any, **options: Any) -> Plot:
+        """A figure of matplotlib's, which `draw` makes in any width."""
+        wide, narrow = draw(*arguments, **options), draw(*arguments, **options, width=style.NARROW)
+        return cls(plots.svg(wide), plots.svg(narrow), label)
 
 
 @dataclass(frozen=True)

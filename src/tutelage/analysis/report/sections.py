@@ -112,8 +112,8 @@ def calibration(examples: Mapping[str, Sequence[Snapshot]]) -> Section:
             continue
         correlations = [rank_correlation(*pairs.T) for _, pairs in found]
         last, pairs = found[-1]
-        figure = plots.score_against_regret(last["entries"], title)
-        blocks.append(Plot.of(figure, f"{title}: score against true regret, a point for each level"))
+        label = f"{title}: score against true regret, a point for each level"
+        blocks.append(Plot.of(plots.score_against_regret, label, last["entries"], title))
         blocks.append(Note(explained(correlations[-1], len(pairs))))
         rows = [
             [f"{s['iteration']:,}", f"{s['steps']:,}", str(len(pairs)), number(correlation.rho)]
@@ -136,11 +136,13 @@ def explained(correlation: Correlation, levels: int) -> str:
     if math.isnan(rho):
         return f"All {levels} levels have the same score or the same regret, so there is no rank correlation."
     value = f"The rank correlation is {rho:.2f} over {levels} levels"
-    if not p < 0.05:
-        chance = "" if math.isnan(p) else f": chance alone gives one as far from 0 in {p:.0%} of cases"
+    if levels < 10:
+        return f"{value}, which are too few to judge the score by."
+    if p >= 0.05:
         return (
-            f"{value}, no evidence of any relation{chance}. The curator's order here is not the order of true regret. "
-            "Scores age while the student learns, and among the highest scores the range is narrow."
+            f"{value}: chance alone gives one as far from 0 in {p:.0%} of cases, so there is no evidence that the "
+            "curator's order is the order of true regret. Scores age while the student learns, and the levels shown "
+            "were chosen for their high scores, among which differences are small."
         )
     if rho < 0:
         return (
@@ -247,10 +249,10 @@ def _evaluated(results: Results) -> Iterable[Block]:
 def _suite(results: Results, suite: str) -> list[Block]:
     study = results.study(suite, partly=True)
     steps = compare(study, "steps")
-    blocks: list[Block] = [Plot.of(plots.bars(steps), f"Bars: {steps.title}, by test level and method")]
+    blocks: list[Block] = [Plot.of(plots.bars, f"Bars: {steps.title}, by test level and method", steps)]
     if any(len(history.steps) > 1 for group in study.histories.values() for history in group):
-        figure = plots.levels_over_time(study, "steps", title="Over time")
-        blocks.append(Plot.of(figure, f"Curves: {study.title} on each test level against environment steps"))
+        label = f"Curves: {study.title} on each test level against environment steps"
+        blocks.append(Plot.of(plots.levels_over_time, label, study, title="Over time"))
     names = {label: style.display(label) for label in steps.scores}
     by_level, overall, *contests = steps.tables(names)
     blocks.append(by_level)
@@ -264,9 +266,9 @@ def _suite(results: Results, suite: str) -> list[Block]:
         notes.append(Note(f"There is no comparison after equal updates. {error}"))
     return [
         *blocks,
-        Plot.of(plots.iqm_intervals(*comparisons, title="Interquartile means"), "Interquartile means of the methods"),
+        Plot.of(plots.iqm_intervals, "Interquartile means of the methods", *comparisons, title="Interquartile means"),
         overall,
-        Plot.of(plots.improvements(*comparisons, title="Which is better?"), "How likely one method beats another"),
+        Plot.of(plots.improvements, "How likely one method beats another", *comparisons, title="Which is better?"),
         *contests,
         *notes,
     ]
@@ -306,8 +308,11 @@ def _group(name: str) -> str:
 def _plots(results: Results, groups: Iterable[tuple[str, Sequence[str]]]) -> list[Block]:
     return [
         Plot.of(
-            plots.training_curves(results, names, title=title),
+            plots.training_curves,
             f"{title}: {'; '.join(map(style.words, names))}, against steps",
+            results,
+            names,
+            title=title,
         )
         for title, names in groups
         if names
