@@ -198,3 +198,30 @@ def test_what_cannot_be_drawn_is_refused(runs: list[Run]):
         training_curves(runs, [])
     with pytest.raises(InputError, match="only one method"):
         plots.improvements(compare(runs[:3]))
+
+
+def test_a_name_with_dollars_is_no_formula(tmp_path: Path):
+    runs = [write_run(tmp_path / "a", levels=[r"$\frac$", "Maze"])]
+    for figure in (plots.bars(compare(runs)), levels_over_time(runs)):
+        assert "<svg" in plots.svg(figure)
+    assert [axes.get_title(loc="left") for axes in levels_over_time(runs).axes] == [ALL, r"$\frac$", "Maze"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("new/solved", "solved rate, new"),
+        ("replayed/solved_shortest_path", "shortest path of solved levels, replayed"),
+        ("value_loss", "value loss"),
+        ("buffer/fill", "share of the buffer filled, buffer"),
+        ("new/antagonist/return", "return, new, antagonist"),
+    ],
+)
+def test_metrics_have_words(metric: str, words: str):
+    assert style.words(metric) == words
+
+
+def test_narrow_figures_have_fewer_panels_side_by_side(runs: list[Run]):
+    figure = plots.levels_over_time(study(runs), width=style.NARROW)
+    assert figure.axes[0].get_subplotspec().get_gridspec().ncols == 2
+    assert figure.get_figwidth() == style.NARROW

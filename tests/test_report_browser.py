@@ -46,8 +46,8 @@ def test_faults_are_noticed(browser, tmp_path):
     faulty = tmp_path / "faulty.html"
     faulty.write_text(
         "<!doctype html><body style='margin: 0'><img src='data:image/png;base64,xxxx'><img src='missing.png'>"
-        "<p style='width: 3000px'>wide</p><div class='plot' style='overflow: auto; width: 99px'><p style='width: 999px'>"
-        "cut off</p></div><script>console.error('oh')</script>"
+        "<p style='width: 3000px'>wide</p><div class='plot' style='overflow: auto; width: 99px'>"
+        "<p style='width: 999px'>cut off</p></div><script>console.error('oh')</script>"
     )
     browser.show(faulty.as_uri(), 400)
     assert browser.evaluate(WITHOUT_PIXELS) == 2

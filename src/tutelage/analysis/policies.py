@@ -77,7 +77,10 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
         return PolicyScore(*about, solved, low, high, value, math.nan if error is None else error, length)
 
     try:
-        return [parsed(row) for row in read_csv(path)]
+        rows = [parsed(row) for row in read_csv(path)]
+        if not rows:
+            raise ValueError("it has no rows")
+        return rows
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} is damaged, or another version wrote it: {error!r}. Remove it, or run tutelage eval again."
@@ -109,7 +112,13 @@ def policy_tables(scores: Sequence[PolicyScore], names: Sequence[str] | None = N
         [*(plus_minus(x.value, x.return_error, digits) for x in column), _mean_return(column, digits)]
         for column in columns
     ]
-    tables.append(Table(["return", *heads], [*zip(side, *cells, strict=True)], "Return ± standard error"))
+    tables.append(
+        Table(
+            ["return", *heads],
+            [*zip(side, *cells, strict=True)],
+            "Return ± standard error; none where all episodes had the same return",
+        )
+    )
     return tables
 
 

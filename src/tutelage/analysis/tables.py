@@ -88,8 +88,8 @@ def interval(value: float, low: float, high: float, digits: int) -> str:
 
 
 def plus_minus(value: float, error: float, digits: int) -> str:
-    """A value and its standard error, if it has one: 0.30 ± 0.02."""
-    return decimal(value, digits) + ("" if math.isnan(error) else f" ± {decimal(error, digits)}")
+    """A value and its standard error: 0.30 ± 0.02. One sample has none, and equal samples say nothing about others."""
+    return decimal(value, digits) + (f" ± {decimal(error, digits)}" if error > 0 else "")
 
 
 def probability(p: float) -> str:

@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -224,10 +225,7 @@ def _evaluated(results: Results) -> Iterable[Block]:
     groups: dict[tuple[Any, ...], dict[str, list[PolicyScore]]] = {}
     for run in results.runs:
         for scores in _by_suite(run.tests).values():
-            [*own], rest = (
-                [s for s in scores if s.policy not in BASELINES],
-                [s for s in scores if s.policy in BASELINES],
-            )
+            own = [score for score in scores if score.policy not in BASELINES]
             if not own:
                 continue
             manner = own[0].suite, own[0].episodes, own[0].greedy, tuple(score.level for score in own)
@@ -235,15 +233,15 @@ def _evaluated(results: Results) -> Iterable[Block]:
             steps = int(run.metrics["steps"][-1]) if run.metrics else None
             since = "" if own[0].steps == steps else f" after {own[0].steps or 0:,} steps"
             group[names[run.directory] + since] = own
-            for score in rest:
-                group.setdefault(score.policy, [])
-                if score.level not in {known.level for known in group[score.policy]}:
-                    group[score.policy].append(score)
+            for name in BASELINES:  # those of the first run that has them
+                if found := [score for score in scores if score.policy == name]:
+                    group.setdefault(name, found)
     for (suite, episodes, greedy, _), group in groups.items():
         ordered = sorted(group, key=lambda name: BASELINES.index(name) if name in BASELINES else -1)
         actions = "greedy" if greedy else "drawn"
         yield Heading(f"By tutelage eval, suite {suite}: {episodes} episodes on each level, {actions} actions")
-        yield from policy_tables([score for name in ordered for score in group[name]], ordered)
+        first, *others = policy_tables([score for name in ordered for score in group[name]], ordered)
+        yield from (first, *(replace(table, folded=True) for table in others))
 
 
 def _suite(results: Results, suite: str) -> list[Block]:
