@@ -42,7 +42,7 @@ def page(tmp_path_factory) -> str:
 
 
 def test_faults_are_noticed(browser, tmp_path):
-    """Lest the tests below pass because nobody looks."""
+    """The checks below would find these."""
     faulty = tmp_path / "faulty.html"
     faulty.write_text(
         "<!doctype html><body style='margin: 0'><img src='data:image/png;base64,xxxx'><img src='missing.png'>"

@@ -265,11 +265,9 @@ def _history(directory: Path, rows: Rows, levels: Sequence[str], metric: Metric)
     if not complete:
         raise InputError(f"{directory} has no evaluation on all of its levels, {', '.join(levels)}: leave it out.")
     firsts = [evaluation[levels[0]] for evaluation in complete]
-    return History(
-        directory,
-        *(np.array([row[name] for row in firsts], np.int64) for name in ("steps", "updates", "episodes")),
-        np.array([[evaluation[level][metric] for level in levels] for evaluation in complete], np.float64),
-    )
+    steps, updates, episodes = np.array([[row[x] for x in ("steps", "updates", "episodes")] for row in firsts]).T
+    scores = np.array([[evaluation[level][metric] for level in levels] for evaluation in complete], np.float64)
+    return History(directory, steps, updates, episodes, scores)
 
 
 def _distinctions(settings: Sequence[Mapping[str, Json]]) -> list[list[str]]:

@@ -121,7 +121,8 @@ def _every_verb(arguments: Sequence[str]) -> Any:
     kinds = {name: _class(name) for name in VERBS} | {"train": train.Train[type(config.setup)]}
     defaults = {"train": {"default": kinds["train"](config)}}
     verbs = [Annotated[kind, tyro.conf.subcommand(name, **defaults.get(name, {}))] for name, kind in kinds.items()]
-    return tyro.cli(Union[tuple(verbs)], args=arguments, prog="tutelage", description=DESCRIPTION)  # noqa: UP007
+    every: Any = Union[tuple(verbs)]  # noqa: UP007, a list cannot be written with bars
+    return tyro.cli(every, args=arguments, prog="tutelage", description=DESCRIPTION)
 
 
 def _class(name: str) -> Any:

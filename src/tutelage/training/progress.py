@@ -125,7 +125,8 @@ def shortened(x: float) -> str:
 
 def duration(seconds: float) -> str:
     """Two units at most: 45 s, 2 min 24 s, 3 h 5 min, 2 d 4 h."""
-    rest, parts = round(seconds), []
+    rest = round(seconds)
+    parts: list[tuple[int, str]] = []
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         count, rest = divmod(rest, size)
         if count or parts:

@@ -191,7 +191,7 @@ def _progress(run: RunResults) -> list[str]:
 
 def _tested(run: RunResults) -> dict[str, str]:
     """The mean over test levels, by what was measured: at the last evaluation in training, and by `tutelage eval`."""
-    found = {}
+    found: dict[str, str] = {}
     if rows := run.evaluations:
         last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
         found |= _mean([row["solved"] for row in last], [row["return"] for row in last], last[0], "in training")
