@@ -88,6 +88,7 @@ SNAPSHOTS = {
     "a number": 3,
     "no entries": GOOD,
     "entries that are none": GOOD | {"entries": [1]},
+    "an empty entry": GOOD | {"entries": [{}]},
     "an entry without a level": GOOD | {"entries": [{"name": 1, "parent": -1, "generation": 0, "score": 0.5}]},
     "a text for a number": GOOD | {"iteration": "1", "entries": []},
 }

@@ -48,9 +48,8 @@ class PolicyScore:
         """The summary of episodes."""
         solved = score.solved
         low, high = (None, None) if solved is None else wilson(solved, score.episodes)[1:]
-        rate = solved, low, high
         about = policy, steps, suite, score.level, score.episodes, greedy
-        return cls(*about, *rate, score.mean_return, score.return_error, score.mean_length)
+        return cls(*about, solved, low, high, score.mean_return, score.return_error, score.mean_length)
 
     def row(self) -> dict[str, Any]:
         """By column."""
@@ -112,20 +111,8 @@ def policy_tables(scores: Sequence[PolicyScore], names: Sequence[str] | None = N
         [*(plus_minus(x.value, x.return_error, digits) for x in column), _mean_return(column, digits)]
         for column in columns
     ]
-    tables.append(
-        Table(
-            ["return", *heads],
-            [*zip(side, *cells, strict=True)],
-            "Return ± standard error; none where all episodes had the same return",
-        )
-    )
-    return tables
-
-
-def mean_rate(scores: Sequence[PolicyScore]) -> tuple[float, float, float]:
-    """The mean solved rate over levels, and Wilson's interval for all of their episodes, which is a little too wide."""
-    rate = sum(score.solved or 0.0 for score in scores) / len(scores)
-    return wilson(rate, sum(score.episodes for score in scores))
+    caption = "Return ± standard error; none where all episodes had the same return"
+    return [*tables, Table(["return", *heads], [*zip(side, *cells, strict=True)], caption)]
 
 
 def _rate(score: PolicyScore) -> str:
@@ -135,7 +122,9 @@ def _rate(score: PolicyScore) -> str:
 
 
 def _mean_rate(scores: Sequence[PolicyScore]) -> str:
-    return interval(*mean_rate(scores), 2)
+    """With Wilson's interval for the episodes on all levels, which is a little too wide since levels differ."""
+    rate = sum(score.solved or 0.0 for score in scores) / len(scores)
+    return interval(*wilson(rate, sum(score.episodes for score in scores)), 2)
 
 
 def _mean_return(scores: Sequence[PolicyScore], digits: int) -> str:
