@@ -87,7 +87,7 @@ class Progress:
         return f"{shortened(rate) if short else f'{rate:,.3g}'}{'/s' if short else f' {self.unit}/s'}, {left} left"
 
     def _fact_texts(self) -> list[str]:
-        return [f"{name}: {fact}" for name, fact in self.facts.items()]
+        return [f"{name}: {fact}" for name, fact in sorted(self.facts.items())]
 
     def _drawn(self) -> RenderableType:
         from rich.console import Group
