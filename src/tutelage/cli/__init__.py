@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if first not in VERBS and not first.startswith("--tyro-"):
         _end(2, _unknown(first))
     try:
-        verb = _every_verb([first, *rest]) if first.startswith("--tyro-") else _verb(first, rest)
-        verb.run()
+        _parse([first, *rest]).run()
     except KeyboardInterrupt:
         _end(130, "interrupted.")
     except Exception as error:
@@ -77,11 +76,12 @@ def _unknown(word: str) -> str:
     return f"There is no {what} {word!r}.{hint} The verbs are: {', '.join(VERBS)}."
 
 
-def _verb(name: str, arguments: Sequence[str]) -> Any:
+def _parse(arguments: Sequence[str]) -> Any:
     """A verb with all its options."""
-    if name == "train":
-        return _train(arguments)
-    return _parsed(_class(name), name, arguments)
+    name, *options = arguments
+    if name.startswith("--tyro-"):
+        return _every_verb(arguments)
+    return _train(options) if name == "train" else _parsed(_class(name), name, options)
 
 
 def _train(arguments: Sequence[str]) -> Any:
