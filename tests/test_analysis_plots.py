@@ -17,7 +17,7 @@ from PIL import Image
 from tutelage.analysis import plots, style
 from tutelage.analysis.compare import ALL, Comparison
 from tutelage.analysis.compare import compare as compare_study
-from tutelage.analysis.results import Results, Study
+from tutelage.analysis.results import NAMES, Results, Study, display
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import csv_text
 from tutelage.training.run import METRICS, Run
@@ -90,10 +90,10 @@ def test_a_method_has_its_own_color_wherever_it_is_drawn(runs: list[Run]):
 
 
 def test_every_method_has_a_color_and_a_name():
-    assert [*style.COLORS] == [*style.NAMES] == [*METHODS]
+    assert [*style.COLORS] == [*NAMES] == [*METHODS]
     assert len({*style.COLORS.values()}) == len(METHODS)
-    assert style.display("plr-perp, replay_rate=0.8") == "PLR⊥, replay_rate=0.8"
-    assert style.display("mine") == "mine"
+    assert display("plr-perp, replay_rate=0.8") == "PLR⊥, replay_rate=0.8"
+    assert display("mine") == "mine"
 
 
 def test_settings_of_one_method_are_told_apart():

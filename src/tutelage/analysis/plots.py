@@ -18,7 +18,7 @@ from matplotlib.ticker import EngFormatter
 
 from tutelage.analysis import style
 from tutelage.analysis.compare import ALL, Comparison
-from tutelage.analysis.results import UNITS, Clock, Curve, Entry, Results, Study, align
+from tutelage.analysis.results import UNITS, Clock, Curve, Entry, Results, Study, align, display
 from tutelage.analysis.statistics import Scores, Summary, mean, rank_correlation, standard_error
 from tutelage.types import InputError
 
@@ -127,7 +127,7 @@ def iqm_intervals(*comparisons: Comparison, title: str = "", width: float = styl
             _interval(axes, y, (summary.iqm, summary.iqm_low, summary.iqm_high), look["color"])
         axes.set_xlabel(f"interquartile mean of {comparison.study.metric}, 95 % interval")
 
-    return _interval_panels(comparisons, [style.display(label) for label in looks], draw, title, width)
+    return _interval_panels(comparisons, [display(label) for label in looks], draw, title, width)
 
 
 def improvements(*comparisons: Comparison, title: str = "", width: float = style.WIDTH) -> Figure:
@@ -143,7 +143,7 @@ def improvements(*comparisons: Comparison, title: str = "", width: float = style
         axes.axvline(0.5, color=style.INK, linewidth=0.9, linestyle=":")
         axes.set(xlabel="P(first > second), 95 % interval", xlim=(-0.02, 1.02))
 
-    names = [f"{style.display(first)} > {style.display(second)}" for first, second in pairs]
+    names = [f"{display(first)} > {display(second)}" for first, second in pairs]
     return _interval_panels(comparisons, names, draw, title, width)
 
 

@@ -51,6 +51,11 @@ class PolicyScore:
         about = policy, steps, suite, score.level, score.episodes, greedy
         return cls(*about, solved, low, high, score.mean_return, score.return_error, score.mean_length)
 
+    @property
+    def is_baseline(self) -> bool:
+        """Whether no run has trained it; a run's directory may have the same name."""
+        return self.policy in BASELINES and self.steps is None
+
     def row(self) -> dict[str, Any]:
         """By column."""
         return {COLUMNS[name]: x for name, x in asdict(self).items()}
@@ -86,27 +91,17 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
         ) from None
 
 
-def policy_tables(scores: Sequence[PolicyScore], names: Sequence[str] | None = None) -> list[Table]:
-    """A table for each metric: levels downwards, policies to the right.
-
-    Args:
-        scores: all policies on the same levels.
-        names: what to call the policies, in the order of their first rows.
-    """
-    columns: list[list[PolicyScore]] = []
-    for score in scores:
-        if not columns or score.policy != columns[-1][0].policy or score.level in {x.level for x in columns[-1]}:
-            columns.append([])
-        columns[-1].append(score)
+def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Table]:
+    """A table for each metric: levels downwards, policies to the right, each with its name and the same levels."""
+    heads, columns = [name for name, _ in named], [column for _, column in named]
     levels = [score.level for score in columns[0]]
     side = [*levels, f"mean of {len(levels)}"]
-    heads = names or [column[0].policy for column in columns]
     tables = []
-    if scores[0].solved is not None:
+    if columns[0][0].solved is not None:
         cells = [[*map(_rate, column), _mean_rate(column)] for column in columns]
         caption = "Solved episodes, with Wilson's 95 % interval"
         tables.append(Table(["solved", *heads], [*zip(side, *cells, strict=True)], caption))
-    digits = 3 if max(abs(score.value) for score in scores) < 10 else 1
+    digits = 3 if max(abs(score.value) for column in columns for score in column) < 10 else 1
     cells = [
         [*(plus_minus(x.value, x.return_error, digits) for x in column), _mean_return(column, digits)]
         for column in columns

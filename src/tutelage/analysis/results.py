@@ -47,6 +47,18 @@ Curve = tuple[np.ndarray[Any, Any], Scores]
 """Times x[N], which never fall, and values y[N]; NaN where nothing was measured."""
 
 
+NAMES: Mapping[str, str] = {
+    "dr": "DR",
+    "minimax": "Minimax",
+    "paired": "PAIRED",
+    "plr": "PLR",
+    "plr-perp": "PLR⊥",
+    "repaired": "REPAIRED",
+    "accel": "ACCEL",
+}
+"""The paper's names of the methods."""
+
+
 @dataclass(frozen=True, eq=False)
 class RunResults:
     """The files of one run. Each is read when it is first needed, and never again."""
@@ -124,6 +136,13 @@ class Results:
     def runs(self) -> list[RunResults]:
         """All of them."""
         return [run for group in self.groups.values() for run in group]
+
+    @property
+    def titles(self) -> dict[Path, str]:
+        """What to call each run, by its directory."""
+        return {
+            run.directory: f"{display(label)}, seed {run.seed}" for label, group in self.groups.items() for run in group
+        }
 
     @property
     def suites(self) -> list[str]:
@@ -225,6 +244,12 @@ def by_method(runs: Sequence[Run]) -> dict[str, list[RunResults]]:
                     )
             group.append(run)
     return groups
+
+
+def display(label: str) -> str:
+    """The paper's name of a method, with the settings that may follow it."""
+    method, comma, settings = label.partition(",")
+    return NAMES.get(method, method) + comma + settings
 
 
 def align(curves: Sequence[Curve], points: int = 120) -> tuple[Scores, Scores]:

@@ -16,19 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tutelage.analysis.results import display
+
 WIDTH, NARROW = 9.0, 3.75
 """Inches: 864 pixels in a browser, and 360 for a phone."""
-
-NAMES: Mapping[str, str] = {
-    "dr": "DR",
-    "minimax": "Minimax",
-    "paired": "PAIRED",
-    "plr": "PLR",
-    "plr-perp": "PLR⊥",
-    "repaired": "REPAIRED",
-    "accel": "ACCEL",
-}
-"""The paper's."""
 
 COLORS: Mapping[str, str] = {
     "dr": "#888888",
@@ -79,12 +70,6 @@ def drawn(draw: Callable[P, Figure]) -> Callable[P, Figure]:
         return figure
 
     return styled
-
-
-def display(label: str) -> str:
-    """The paper's name of a method, with the settings that may follow it."""
-    method, comma, settings = label.partition(",")
-    return NAMES.get(method, method) + comma + settings
 
 
 WORDS: Mapping[str, str] = {

@@ -10,7 +10,7 @@ from tyro.conf import Positional
 
 from tutelage.analysis.policies import COLUMNS, PolicyScore, policy_tables
 from tutelage.analysis.tables import show
-from tutelage.cli.options import check_file, check_known, failed_to_write, prepared, seed_key
+from tutelage.cli.options import check_file, check_known, failed_to_write, file_name, prepared, seed_key
 from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores
 from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.files import csv_text, write_atomically
@@ -63,7 +63,7 @@ class Eval:
         total = policies * len(self._levels(runs[0], suite))
         with Progress(total, "eval", "levels") as progress:
             trained, baselines = self._scores(runs, suite, progress)
-        show(*policy_tables([*trained, *baselines]))
+        show(*policy_tables([(column[0].policy, column) for column in (*trained, *baselines)]))
         self._write(suite, trained, baselines)
 
     def _suite(self, run: Run) -> str:
@@ -81,8 +81,8 @@ class Eval:
 
     def _scores(
         self, runs: Sequence[Run], suite: str, progress: Progress
-    ) -> tuple[list[PolicyScore], list[PolicyScore]]:
-        """Of the runs, and of the baselines for the first run."""
+    ) -> tuple[list[list[PolicyScore]], list[list[PolicyScore]]]:
+        """Of each run, and of each baseline for the first run."""
         key = seed_key(self.seed)
         evaluators: dict[Setup, Evaluator] = {}  # runs of one setup share what is compiled
         trained = []
@@ -93,11 +93,11 @@ class Eval:
                 evaluators[setup] = Evaluator(run.domain, levels, run.network, self.episodes, self.greedy)
             about = suite, self.greedy, None if steps is None else int(steps[-1])
             scores = evaluators[setup](run.params, key, progress.advance)
-            trained += [PolicyScore.of(score, str(run.directory), *about) for score in scores]
+            trained.append([PolicyScore.of(score, str(run.directory), *about) for score in scores])
         baselines = []
         if self.baselines:
             for name, greedy, scores in self._baselines(runs[0], evaluators[runs[0].config.setup]):
-                baselines += [PolicyScore.of(score, name, suite, greedy) for score in scores]
+                baselines.append([PolicyScore.of(score, name, suite, greedy) for score in scores])
                 progress.advance(len(scores))
         return trained, baselines
 
@@ -108,19 +108,12 @@ class Eval:
         if domain.optimal_return is not None:
             yield "optimal", None, optimal_scores(domain, levels, self.episodes, key)
 
-    def _write(self, suite: str, trained: Sequence[PolicyScore], baselines: Sequence[PolicyScore]) -> None:
-        each = len(trained) // len(self.runs)
-        files = (
-            {self.out: trained}
-            if self.out
-            else {
-                directory / f"eval-{suite}.csv": trained[i * each : (i + 1) * each]
-                for i, directory in enumerate(self.runs)
-            }
-        )
-        for path, scores in files.items():
+    def _write(self, suite: str, trained: list[list[PolicyScore]], baselines: list[list[PolicyScore]]) -> None:
+        name = f"eval-{file_name(suite)}.csv"
+        files = {self.out: trained} if self.out else {d / name: [x] for d, x in zip(self.runs, trained, strict=True)}
+        for path, columns in files.items():
             try:
-                rows = [score.row() for score in (*scores, *baselines)]
+                rows = [score.row() for column in (*columns, *baselines) for score in column]
                 write_atomically(path, csv_text(rows, [*COLUMNS.values()]))
             except OSError as error:
                 raise failed_to_write(path, "--out", error) from None

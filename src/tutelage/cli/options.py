@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -35,12 +36,7 @@ def check_file(path: Path, option: str) -> None:
     """Refuse a place where no file can be written."""
     if path.is_dir():
         raise InputError(f"{path} is a directory: give {option} a file, such as {path / 'name'}.")
-    _check_parents(path.parent, path, option)
-
-
-def check_directory(path: Path, option: str) -> None:
-    """Refuse a place where no files can be written."""
-    _check_parents(path, path, option)
+    check_directory(path.parent, option, path)
 
 
 def check_known(name: str, known: Iterable[str], what: str) -> None:
@@ -52,13 +48,19 @@ def check_known(name: str, known: Iterable[str], what: str) -> None:
         raise InputError(f"There is no {what} {name!r}.{hint} There are: {', '.join(choices) or 'none'}.")
 
 
+def file_name(name: str) -> str:
+    """A name for a file, of a level or a suite that may have any name."""
+    return re.sub(r"[^\w.-]", "-", name)
+
+
 def failed_to_write(path: Path, option: str, error: OSError) -> Any:
     """The sentence about a file that could not be written after all."""
     return InputError(f"{path} cannot be written ({error}): give {option} another place.")
 
 
-def _check_parents(directory: Path, path: Path, option: str) -> None:
-    """The nearest directory above that exists must be one, and let us write."""
+def check_directory(directory: Path, option: str, path: Path | None = None) -> None:
+    """Refuse a directory where nothing can be written: the nearest one that exists must be one, and be writable."""
+    path = path or directory
     while not directory.exists() and directory != directory.parent:
         directory = directory.parent
     problem = None if directory.is_dir() else f"{directory} is no directory"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import jax
 from tyro.conf import Positional
 
-from tutelage.cli.options import check_file, check_known, failed_to_write, prepared, seed_key
+from tutelage.cli.options import check_file, check_known, failed_to_write, file_name, prepared, seed_key
 from tutelage.evaluation.images import gif
 from tutelage.evaluation.video import frames, watch
 from tutelage.training.run import Run
@@ -52,7 +51,7 @@ class Play:
         name, where = find_level(run.domain, self.level, level_key, run.config.evaluation.suite)
         if isinstance(where, TestLevel):
             play_key = key  # with which an evaluation begins
-        out = self.gif or self.directory / (re.sub(r"[^\w.-]", "-", name) + ".gif")
+        out = self.gif or self.directory / f"{file_name(name)}.gif"
         check_file(out, "--gif")
         episode = watch(run.domain, where, run.policy, play_key, number=self.episode, greedy=self.greedy)
         pictures = frames(run.domain, episode, self.max_frames)

@@ -12,7 +12,6 @@ import jax
 import numpy as np
 from PIL import Image
 
-from tutelage.analysis.policies import BASELINES
 from tutelage.analysis.report.blocks import Block, Heading, Note, Row, Section, Tile
 from tutelage.analysis.results import ID, Entry, RunResults, Snapshot
 from tutelage.analysis.tables import number
@@ -275,7 +274,7 @@ def _rates(results: RunResults) -> dict[str, float]:
     suite, rows = results.run.config.evaluation.suite, results.evaluations
     last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
     found = {row["level"]: row["return"] if row["solved"] is None else row["solved"] for row in last}
-    own = [score for score in results.tests if score.suite == suite and score.policy not in BASELINES]
+    own = [score for score in results.tests if score.suite == suite and not score.is_baseline]
     return found | {score.level: score.value if score.solved is None else score.solved for score in own}
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from tutelage.analysis import style
 from tutelage.analysis.report import levels, sections
 from tutelage.analysis.report.blocks import Section
-from tutelage.analysis.results import Results
+from tutelage.analysis.results import Results, display
 from tutelage.files import write_atomically
 from tutelage.training.progress import Progress
 from tutelage.training.run import Run
@@ -59,8 +58,8 @@ def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, qu
 def _builders(results: Results, with_videos: bool) -> list[Callable[[], Section]]:
     alone = len(results.groups) == 1
     examples = [
-        levels.Example(group[0], _example_title(label, len(group), group[0].seed), alone=alone)
-        for label, group in results.groups.items()
+        levels.Example(group[0], results.titles[group[0].directory] + _one_of(len(group)), alone=alone)
+        for group in results.groups.values()
     ]
     return [
         partial(sections.overview, results),
@@ -76,8 +75,8 @@ def _builders(results: Results, with_videos: bool) -> list[Callable[[], Section]
     ]
 
 
-def _example_title(label: str, count: int, seed: int) -> str:
-    return f"{style.display(label)}, seed {seed}" + (f", one of {count} runs" if count > 1 else "")
+def _one_of(count: int) -> str:
+    return f", one of {count} runs" if count > 1 else ""
 
 
 def _render(results: Results, built: Sequence[Section]) -> str:
@@ -90,7 +89,7 @@ def _render(results: Results, built: Sequence[Section]) -> str:
     )
     first, count = results.runs[0], len(results.runs)
     return environment.get_template("page.html").render(
-        title=f"{', '.join(map(style.display, results.groups))} in {first.run.config.setup.name}",
+        title=f"{', '.join(map(display, results.groups))} in {first.run.config.setup.name}",
         about=f"{count} runs" if count > 1 else f"seed {first.seed}",
         sections=built,
         embed=_embedder(),

@@ -17,7 +17,7 @@ from tutelage.analysis import plots, style
 from tutelage.analysis.compare import compare
 from tutelage.analysis.policies import BASELINES, PolicyScore, policy_tables
 from tutelage.analysis.report.blocks import Block, Columns, Heading, Note, Plot, Section
-from tutelage.analysis.results import Results, RunResults, Snapshot
+from tutelage.analysis.results import Results, RunResults, Snapshot, display
 from tutelage.analysis.statistics import Correlation, rank_correlation, wilson
 from tutelage.analysis.tables import Table, interval, number
 from tutelage.training.presets import SETUPS
@@ -42,12 +42,9 @@ def overview(results: Results) -> Section:
     head = ["run", "iterations", "steps", "of planned", "updates", "time", "steps/s"]
     tested = [_tested(run) for run in results.runs]
     columns = [*dict.fromkeys(name for each in tested for name in each)]
-    titles = [
-        f"{style.display(label)}, seed {run.seed}" for label, group in results.groups.items() for run in group
-    ]  # in the order of `results.runs`
     rows = [
-        [title, *_progress(run), *(found.get(name, "–") for name in columns)]
-        for title, run, found in zip(titles, results.runs, tested, strict=True)
+        [results.titles[run.directory], *_progress(run), *(found.get(name, "–") for name in columns)]
+        for run, found in zip(results.runs, tested, strict=True)
     ]
     return Section("overview", "At a glance", "", [Table([*head, *columns], rows)])
 
@@ -163,7 +160,7 @@ def configuration(results: Results) -> Section:
     if differing:
         seeds = ["seeds", *(", ".join(str(run.seed) for run in group) for group in results.groups.values())]
         rows = [[name, *(_text(each.get(name)) for each in options.values())] for name in differing]
-        blocks.append(Table(["option", *map(style.display, options)], [seeds, *rows], "Differences", words=True))
+        blocks.append(Table(["option", *map(display, options)], [seeds, *rows], "Differences", words=True))
         blocks.append(Heading("In common"))
     first = next(iter(options.values()))
     blocks.append(Columns(_by_part({name: _text(first.get(name)) for name in names if name not in differing})))
@@ -195,7 +192,7 @@ def _tested(run: RunResults) -> dict[str, str]:
     if rows := run.evaluations:
         last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
         found |= _mean([row["solved"] for row in last], [row["return"] for row in last], last[0], "in training")
-    for scores in _by_suite([score for score in run.tests if score.policy not in BASELINES]).values():
+    for scores in _by_suite([score for score in run.tests if not score.is_baseline]).values():
         about = {"suite": scores[0].suite, "episodes": scores[0].episodes}
         found |= _mean([score.solved for score in scores], [score.value for score in scores], about, "by eval")
     return found
@@ -217,30 +214,25 @@ def _by_suite(scores: Iterable[PolicyScore]) -> dict[str, list[PolicyScore]]:
 
 def _evaluated(results: Results) -> Iterable[Block]:
     """The tables of `tutelage eval`: the runs, then untrained, random and optimal, where they were asked for."""
-    names = {
-        run.directory: f"{style.display(label)}, seed {run.seed}"
-        for label, group in results.groups.items()
-        for run in group
-    }
     groups: dict[tuple[Any, ...], dict[str, list[PolicyScore]]] = {}
     for run in results.runs:
         for scores in _by_suite(run.tests).values():
-            own = [score for score in scores if score.policy not in BASELINES]
+            own = [score for score in scores if not score.is_baseline]
             if not own:
                 continue
             manner = own[0].suite, own[0].episodes, own[0].greedy, tuple(score.level for score in own)
             group = groups.setdefault(manner, {})
             steps = int(run.metrics["steps"][-1]) if run.metrics else None
             since = "" if own[0].steps == steps else f" after {own[0].steps or 0:,} steps"
-            group[names[run.directory] + since] = own
+            group[results.titles[run.directory] + since] = own
             for name in BASELINES:  # those of the first run that has them
-                if found := [score for score in scores if score.policy == name]:
+                if found := [score for score in scores if score.is_baseline and score.policy == name]:
                     group.setdefault(name, found)
     for (suite, episodes, greedy, _), group in groups.items():
         ordered = sorted(group, key=lambda name: BASELINES.index(name) if name in BASELINES else -1)
         actions = "greedy" if greedy else "drawn"
         yield Heading(f"By tutelage eval, suite {suite}: {episodes} episodes on each level, {actions} actions")
-        first, *others = policy_tables([score for name in ordered for score in group[name]], ordered)
+        first, *others = policy_tables([(name, group[name]) for name in ordered])
         yield from (first, *(replace(table, folded=True) for table in others))
 
 
@@ -251,7 +243,7 @@ def _suite(results: Results, suite: str) -> list[Block]:
     if any(len(history.steps) > 1 for group in study.histories.values() for history in group):
         label = f"Curves: {study.title} on each test level against environment steps"
         blocks.append(Plot.of(plots.levels_over_time, label, study, title="Over time"))
-    names = {label: style.display(label) for label in steps.scores}
+    names = {label: display(label) for label in steps.scores}
     by_level, overall, *contests = steps.tables(names)
     blocks.append(by_level)
     if len(steps.scores) == 1:
