@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,10 @@ def test_all_names_are_there():
     assert all(getattr(tutelage, name) is not None for name in tutelage.__all__)
     assert {name for names in tutelage._HOMES.values() for name in names} == {*tutelage.__all__}
     assert {*tutelage.__all__} <= {*dir(tutelage)}
+    # what type checkers read is what programs get
+    source = Path(tutelage.__file__).read_text().partition("if TYPE_CHECKING:")[2].partition("__version__")[0]
+    homes = {(line.split()[1], line.partition("import ")[2]) for line in source.splitlines() if " import " in line}
+    assert homes == {(home, ", ".join(names)) for home, names in tutelage._HOMES.items()}
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = tutelage.nonsense
 

@@ -52,7 +52,7 @@ def training_curves(
         if {f"{metric}_p10", f"{metric}_p90"} <= {*known}:
             axes.set_title(f"{style.words(metric)}, 10–90 %")
             for percentile in ("p10", "p90"):
-                _percentiles(axes, curves(f"{metric}_{percentile}"))
+                _curves(axes, curves(f"{metric}_{percentile}"), dotted=True)
     figure.supxlabel(UNITS[against], fontsize="medium")
     style.legend(figure, [*logs], title)
     return figure
@@ -189,24 +189,18 @@ def png(figure: Figure) -> bytes:
     return content.getvalue()
 
 
-def _curves(axes: Axes, curves: Mapping[str, Sequence[Curve]]) -> None:
-    """Each label's mean curve with its standard error."""
+def _curves(axes: Axes, curves: Mapping[str, Sequence[Curve]], *, dotted: bool = False) -> None:
+    """Each label's mean curve with its standard error; or without, thin and dotted."""
     for label, look in style.looks([*curves]).items():
         x, y = align(curves[label])
-        if x.size:
+        if x.size and dotted:
+            axes.plot(x, mean(y), color=look["color"], linewidth=0.8, linestyle=":")
+        elif x.size:
             middle, error = mean(y), np.nan_to_num(standard_error(y))
             axes.plot(x, middle, marker="o" if len(x) < 20 else "", markersize=3, **look)
             axes.fill_between(x, middle - error, middle + error, color=look["color"], alpha=0.2, linewidth=0)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.margins(x=0.02)
-
-
-def _percentiles(axes: Axes, curves: Mapping[str, Sequence[Curve]]) -> None:
-    """Each label's mean curve, thin and dotted."""
-    for label, look in style.looks([*curves]).items():
-        x, y = align(curves[label])
-        if x.size:
-            axes.plot(x, mean(y), color=look["color"], linewidth=0.8, linestyle=":")
 
 
 @style.drawn
