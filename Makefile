@@ -1,14 +1,22 @@
 # Two commands set everything up on a fresh machine with python3 (with venv) and make:
 #   make quickstart   trains PLR⊥ on mazes for a few minutes, evaluates it and writes a report
-#   make test         lint, format, types, import layers, then the whole test suite
-# Each makes the virtual environment on its first call and reuses it afterwards.
+#   make test         lint, format, types, import layers, then the tests
+# Each makes the virtual environment on its first call and reuses it afterwards. For work on the code:
+#   make test-fast    the tests that are not marked slow
+#   make test-all     all tests, also those marked nightly
+#   make lint         ruff, mypy, import layers
+#   make format       ruff's formatter and its safe fixes
+#   make docs         the documentation as a site in artefacts/site; needs no network once its packages are there
+#   make bench        speed, printed as tables
+#   make clean        removes what the others made
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: quickstart test lint test-fast format bench clean help
+.PHONY: quickstart test test-fast test-all lint format docs bench clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -19,7 +27,13 @@ quickstart: $(VENV)/.runtime
 	$(BIN)/tutelage report artefacts/quickstart
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) -m "not nightly"
+
+test-fast: $(VENV)/.dev
+	$(PYTEST) -m "not slow and not nightly"
+
+test-all: lint
+	$(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -27,13 +41,12 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The inner loop of work: everything not marked slow.
-test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
-
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks env
@@ -50,6 +63,10 @@ $(VENV)/.runtime: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.runtime
+
+$(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@ $(VENV)/.runtime
 
 clean:

@@ -18,12 +18,12 @@ from benchmarks.mazes import minigrid_steps_per_second, steps_per_second
 from benchmarks.racing import compare, prepare
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import Method
-from tutelage.curriculum.step import Parts
+from tutelage.curriculum.parts import Parts
 from tutelage.domains.maze import MazeDesign, MazeEnv
 from tutelage.learning.mesh import use_cores
 from tutelage.networks.maze_student import MazeStudent, maze_student, plain_maze_student
 from tutelage.networks.racing_student import RacingStudent, plain_racing_student
-from tutelage.training.config import Evaluation, MethodName
+from tutelage.training.config import Evaluation
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.presets.racing import RacingSetup
 from tutelage.types import Box, InputError
@@ -62,7 +62,7 @@ class EnvSpeed:
 class TrainingSpeed:
     """Steps a second of whole training iterations at the paper's maze setting, a device for each core."""
 
-    methods: tuple[MethodName, ...] = ("dr", "plr", "plr-perp", "accel", "minimax", "paired", "repaired")
+    methods: tuple[str, ...] = ("dr", "plr", "plr-perp", "accel", "minimax", "paired", "repaired")
     """Which methods to measure; domain randomisation is always among them."""
     plain: bool = True
     """Also measure the plain flax student, differentiated by JAX."""
@@ -107,13 +107,13 @@ class TrainingSpeed:
         insert, replay = (1e3 * seconds for seconds in timing.time_curator(Curator(), parts))
         print(f"The curator takes in {self.num_envs} levels in {insert:.1f} ms and replays them in {replay:.1f} ms.")
 
-    def _paper(self, name: MethodName) -> tuple[Method, Parts]:
+    def _paper(self, name: str) -> tuple[Method, Parts]:
         config = replace(
             MazeSetup.preset("paper", name), num_envs=self.num_envs, num_steps=self.num_steps, evaluation=Evaluation()
         )
         if not self.teacher_lstm:
             config = replace(config, setup=replace(config.setup, teacher_lstm=False))
-        return config.record(), config.curriculum().parts
+        return config.method, config.curriculum().parts
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class RacingSpeed:
 
     def _train(self) -> None:
         config = replace(RacingSetup.preset("paper", "dr"), num_envs=self.levels, num_steps=self.actions)
-        method, parts = config.record(), config.curriculum().parts
+        method, parts = config.method, config.curriculum().parts
         assert isinstance(parts.domain.env.actions, Box)
         candidates = {"dr": (method, parts)}
         if self.plain:

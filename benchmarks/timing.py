@@ -20,7 +20,8 @@ from tutelage.curriculum import curator as curation
 from tutelage.curriculum.curator import Buffer, Curator
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import Method
-from tutelage.curriculum.step import Parts, State
+from tutelage.curriculum.parts import Parts
+from tutelage.curriculum.step import State
 from tutelage.learning import mesh
 from tutelage.types import Key
 
@@ -115,7 +116,7 @@ def time_curator(curator: Curator, parts: Parts, repeats: int = 10) -> tuple[flo
     @jax.jit
     def replay(buffer: Buffer) -> Buffer:
         slots = curation.sample(curator, curation.tick(buffer), key, parts.num_envs)
-        buffer, best = curation.remember_best(buffer, slots, scores)
+        buffer, best = curation.update_best_return(buffer, slots, scores)
         return curation.rescore(buffer, slots, best)
 
     insert, rescore = (time_program(partial(f, buffer), repeats).wall for f in (take_in, replay))
@@ -164,4 +165,4 @@ def _filled(curator: Curator, parts: Parts, buffer: Buffer, key: Key) -> Buffer:
     levels = jax.vmap(parts.domain.design.sample)(jax.random.split(key, curator.capacity))
     scores = jax.random.uniform(key, (curator.capacity,))
     rows = jax.vmap(curation.entry)(levels, scores, scores)
-    return buffer._replace(entries=rows._replace(name=jnp.arange(curator.capacity)), size=jnp.int32(curator.capacity))
+    return buffer._replace(entries=rows._replace(id=jnp.arange(curator.capacity)), size=jnp.int32(curator.capacity))

@@ -134,14 +134,14 @@ def test_methods_come_in_the_papers_order(tmp_path: Path):
 
 def test_settings_that_differ_are_named(tmp_path: Path):
     base = made_up_config("plr", 0)
-    faster = replace(base, student=replace(base.student, learning_rate=0.5))
+    faster = replace(base, ppo=replace(base.ppo, learning_rate=0.5))
     runs = [
         write_run(tmp_path / "a", "plr", 0, config=base),
         write_run(tmp_path / "b", "plr", 1, config=replace(base, seed=1, total_steps=9 * base.total_steps, devices=1)),
         write_run(tmp_path / "c", "plr", 0, config=faster),
         write_run(tmp_path / "d", "dr", 0),
     ]
-    usual = base.student.learning_rate
+    usual = base.ppo.learning_rate
     groups = by_method(runs)
     # neither the seed, nor how long a run is, nor how many devices shared it make it another method
     assert {label: len(group) for label, group in groups.items()} == {
@@ -149,8 +149,8 @@ def test_settings_that_differ_are_named(tmp_path: Path):
         f"plr, learning_rate={usual}": 2,
         "plr, learning_rate=0.5": 1,
     }
-    both = replace(faster, teacher=replace(base.teacher, learning_rate=0.1))
-    assert "plr, student.learning_rate=0.5, teacher.learning_rate=0.1" in by_method(
+    both = replace(faster, teacher_ppo=replace(base.teacher_ppo, learning_rate=0.1))
+    assert "plr, ppo.learning_rate=0.5, teacher_ppo.learning_rate=0.1" in by_method(
         [runs[0], write_run(tmp_path / "e", "plr", config=both)]
     )
 

@@ -167,7 +167,7 @@ def test_single_runs_are_drawn_without_intervals(tmp_path: Path):
 
 def test_long_names_of_settings_fit(tmp_path: Path):
     configs = [
-        replace(made_up_config("plr", 0), student=replace(made_up_config("plr", 0).student, learning_rate=rate))
+        replace(made_up_config("plr", 0), ppo=replace(made_up_config("plr", 0).ppo, learning_rate=rate))
         for rate in (0.1, 0.2, 0.3, 0.4, 0.5)
     ]
     runs = [write_run(tmp_path / str(i), "plr", config=config) for i, config in enumerate(configs)]

@@ -23,7 +23,7 @@ from tutelage.analysis.statistics import Correlation, wilson
 from tutelage.analysis.tables import number
 from tutelage.cli import main
 from tutelage.files import csv_text, read_csv
-from tutelage.training.config import Config, Replay
+from tutelage.training.config import Config
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.run import EVALUATIONS, METRICS, Run, find_runs
 from tutelage.types import Domain, InputError, TestLevel
@@ -297,12 +297,11 @@ def test_a_rank_correlation_is_explained(correlation, levels, words):
 
 def test_options_that_were_left_to_the_method_have_the_values_used(tmp_path):
     """Once, a run of one's own environment showed "score –, replay_rate –"."""
-    config = replace(endless_config("plr"), curator=Replay())
+    config = endless_config("plr")
     page = Page(report([write_run(tmp_path / "run", "plr", config=config)], tmp_path / "page.html"))
     assert "score max-mc" in page.words
     assert "replay rate 0.5" in page.words
-    assert "queue 1" in page.words
-    own = f"--domain {Endless.__module__}:Endless"
+    own = f"--allow {Endless.__module__}"
     assert f"Train again with: tutelage train --config {tmp_path / 'run' / 'config.json'} {own}" in page.words
 
 

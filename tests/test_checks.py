@@ -1,6 +1,7 @@
-"""`check_domain`: the mazes and a toy pass, and each of many broken copies of the toy gets the sentence it deserves."""
+"""`check_domain`: the mazes and a toy pass, and each of many broken copies of the toy gets a sentence of its own."""
 
 import itertools
+import json
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,8 +11,20 @@ import numpy as np
 import pytest
 
 from tutelage.checks import check_design, check_domain, check_env, check_returns, check_suites
+from tutelage.curriculum.methods import METHODS
 from tutelage.domains import maze
-from tutelage.types import Box, Design, Discrete, Domain, Env, InputError, Step, TestLevel
+from tutelage.types import (
+    Box,
+    Design,
+    Discrete,
+    Domain,
+    Env,
+    InputError,
+    Step,
+    TestLevel,
+    require_support,
+    supports,
+)
 
 LENGTH = 4
 
@@ -116,8 +129,102 @@ ONE = TestLevel("one", WALK, lambda _: Level(jnp.int32(1), jnp.bool_(True)))
 DOMAIN = Domain("walk", WALK, DESIGN, {"tests": (ONE,)}, best, 0.0)
 
 
-def test_a_domain_that_keeps_its_promises_passes():
+def test_a_domain_that_keeps_the_contracts_passes():
     check_domain(DOMAIN)
+
+
+@dataclass(frozen=True)
+class OnlySample(Design):
+    """All that domain randomization and PLR need."""
+
+    def sample(self, key):
+        return DESIGN.sample(key)
+
+
+class Mutates(OnlySample):
+    def mutate(self, key, level):
+        return DESIGN.mutate(key, level)
+
+
+class Teaches(OnlySample):
+    editor = Editor()
+
+    def build(self, key, state):
+        return DESIGN.build(key, state)
+
+
+REPLAY, TEACHER = ("dr", "plr", "plr-perp"), ("minimax", "paired", "repaired")
+
+
+@pytest.mark.parametrize(
+    ("design", "methods"),
+    [
+        (DESIGN, (*REPLAY, *TEACHER, "accel")),
+        (OnlySample(), REPLAY),
+        (Mutates(), (*REPLAY, "accel")),
+        (Teaches(), (*REPLAY, *TEACHER)),
+    ],
+)
+def test_a_domain_serves_the_methods_that_its_design_has_members_for(design, methods):
+    assert check_domain(Domain("walk", WALK, design)) == methods
+    assert set(methods) <= set(METHODS)
+
+
+def test_every_method_is_served_by_a_full_design():
+    assert set(check_domain(DOMAIN)) == set(METHODS)
+
+
+def test_defaults_of_a_design():
+    design, level = OnlySample(), DESIGN.sample(jax.random.key(0))
+    assert bool(design.valid(level))
+    assert design.describe(level) == {}
+    assert design.from_json(json.loads(json.dumps(design.to_json(level)))) == jax.tree.map(np.asarray, level)
+    for members in (("editor", "build"), ("mutate",), ("image",)):
+        assert supports(DESIGN, *members)
+        assert not supports(design, *members)
+
+
+def test_a_missing_member_is_named_with_what_needs_it():
+    require_support(DESIGN, "editor", "build", purpose="PAIRED")
+    with pytest.raises(InputError) as raised:
+        require_support(OnlySample(), "editor", "build", purpose="PAIRED")
+    assert "PAIRED needs a design with `editor` and `build`, which OnlySample lacks; define" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (None, "is a list of 2 arrays; got None"),
+        ([1], "is a list of 2 arrays; got [1]"),
+        ([[1], True], "should have shape (), not (1,)"),
+        ([1.5, True], "should hold numbers of type int32; got 1.5"),
+        ([float("nan"), True], "should hold numbers of type int32; got nan"),
+        ([2**40, True], "should hold numbers of type int32; got 1099511627776"),
+        (["one", True], "numbers"),
+        ([{}, True], "numbers"),
+        ([[[1, 2], [3]], True], "numbers in lists of equal lengths"),
+        ([1, 2], "should hold numbers of type bool; got 2"),
+    ],
+)
+def test_a_level_that_is_none_is_refused_with_a_sentence(value, sentence):
+    with pytest.raises(InputError) as raised:
+        OnlySample().from_json(value)
+    assert sentence in str(raised.value)
+
+
+def test_fields_of_an_env_need_no_defaults():
+    @dataclass(frozen=True)
+    class Fields(Env):
+        actions: Discrete
+        horizon: int
+
+        def reset(self, key, scene):
+            return WALK.reset(key, scene)
+
+        def step(self, key, scene, state, action):
+            return WALK.step(key, scene, state, action)
+
+    check_env(Fields(Discrete(2), 6), DESIGN.sample)
 
 
 def test_real_actions_pass():
@@ -250,7 +357,7 @@ ENVIRONMENTS = {
     "left behind": (env(look=leave_behind), "uses an array that an earlier call left behind"),
     "np.random": (
         step_with(reward=lambda step: step.reward + jnp.float32(np.random.default_rng().random())),
-        "`env.step` gave two different results for the same arguments, in its leaf `[0][1].reward`; draw all",
+        "`env.step` gave two different results for the same arguments, in its leaf `[0][1].reward`; draw everything",
     ),
     "a counter": (
         env(look=lambda self, state: {"place": jnp.float32(next(CALLS))}),
@@ -289,7 +396,7 @@ ENVIRONMENTS = {
         step_with(terminated=lambda step: jnp.bool_(True)),
         "Every step of `env` said that the episode was over, though `env.horizon` is 6",
     ),
-    "not told apart": (
+    "not distinguished": (
         step_with(
             terminated=lambda step: step.terminated | step.truncated,
             truncated=lambda step: step.terminated | step.truncated,
@@ -301,7 +408,7 @@ ENVIRONMENTS = {
 
 
 @pytest.mark.parametrize(("broken", "sentence"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_a_broken_environment_is_told_what_is_wrong(broken, sentence):
+def test_a_broken_environment_gets_a_sentence(broken, sentence):
     with pytest.raises(InputError) as raised:
         check_env(broken, DESIGN.sample)
     assert sentence in str(raised.value)
@@ -318,7 +425,10 @@ def editor(**methods):
 
 
 DESIGNS = {
-    "no mutate": (design(mutate=Design.mutate), "`design` has no `mutate`; define it in Broken as Design"),
+    "no sample": (design(sample=Design.sample), "`design` has no `sample`; define it in Broken as Design"),
+    "not a design": (object(), "`design` is of type object; let object inherit from Design"),
+    "no editor": (Corridors(None), "`design` has one of `editor` and `build`; define both"),
+    "no build": (design(build=None), "`design` has one of `editor` and `build`; define both"),
     "sample": (design(sample=lambda self, key: Level(1)), "`design.sample` failed with TypeError"),
     "valid": (
         design(valid=lambda self, level: level.start),
@@ -330,13 +440,13 @@ DESIGNS = {
     ),
     "measure": (
         design(describe=lambda self, level: {"where": jnp.zeros(2)}),
-        "`design.describe` gives float32[2] for 'where'; let every measure be a single real number",
+        "`design.describe` gives float32[2] for 'where'; let every metric be a single real number",
     ),
     "impure": (
         design(mutate=lambda self, key, level: level._replace(start=jnp.int32(next(CALLS)))),
         "`design.mutate` gave two different results for the same arguments, in its leaf `.start`",
     ),
-    "monotony": (
+    "equal levels": (
         design(sample=lambda self, key: Level(jnp.int32(1), jnp.bool_(True))),
         "`design.sample` made 64 equal levels in a row; let it draw from its key",
     ),
@@ -364,7 +474,7 @@ DESIGNS = {
     ),
     "no edit": (design(mutate=lambda self, key, level: level), "`design.mutate` changed no level in 16 edits of each"),
     "editor": (editor(reset=Env.reset), "`design.editor` has no `reset`"),
-    "impatient editor": (
+    "early end of editing": (
         editor(step=lambda self, *args: Editor.step(Editor(horizon=2), *args)),
         "An episode of `design.editor` ended before `design.editor.horizon` = 3 steps",
     ),
@@ -376,13 +486,13 @@ DESIGNS = {
         design(build=lambda self, key, state: Level(state.start - 9, jnp.bool_(True))),
         "`design.build` made a level that `design.valid` refuses",
     ),
-    "deaf editor": (
+    "actions without effect": (
         design(build=lambda self, key, state: Level(jnp.int32(2), jnp.bool_(True))),
         "`design.build` made 64 equal levels in a row; let the editor's actions decide",
     ),
     "infinite measure": (
         design(describe=lambda self, level: {"odds": 1.0 / (level.start * 0)}),
-        "`design.describe` gives inf for 'odds'; let every measure be finite",
+        "`design.describe` gives inf for 'odds'; let every metric be finite",
     ),
     "image": (design(image=lambda self, level: jnp.zeros((4, 4, 3))), "`design.image` gives float32[4, 4, 3]; let it"),
     "no image": (design(image=lambda self, level: None), "`design.image` gives NoneType"),
@@ -403,7 +513,7 @@ DESIGNS = {
 
 
 @pytest.mark.parametrize(("broken", "sentence"), DESIGNS.values(), ids=DESIGNS)
-def test_a_broken_design_is_told_what_is_wrong(broken, sentence):
+def test_a_broken_design_gets_a_sentence(broken, sentence):
     with pytest.raises(InputError) as raised:
         check_design(broken)
     assert sentence in str(raised.value)
@@ -448,7 +558,7 @@ SUITES = {
 
 
 @pytest.mark.parametrize(("changes", "sentence"), SUITES.values(), ids=SUITES)
-def test_a_broken_suite_is_told_what_is_wrong(changes, sentence):
+def test_a_broken_suite_gets_a_sentence(changes, sentence):
     with pytest.raises(InputError) as raised:
         check_suites(replace(DOMAIN, **changes))
     assert sentence in str(raised.value)
@@ -460,7 +570,7 @@ RETURNS = {
         "`optimal_return` gives float32[3]; let it",
     ),
     "infinite oracle": ({"optimal_return": lambda env, level: jnp.float32(jnp.inf)}, "`optimal_return` is infinite"),
-    "modest oracle": (
+    "oracle too low": (
         {"optimal_return": lambda env, level: jnp.float32(0.5)},
         "Random actions earned 1 on a level whose `optimal_return` is 0.5",
     ),
@@ -473,7 +583,7 @@ RETURNS = {
 
 
 @pytest.mark.parametrize(("changes", "sentence"), RETURNS.values(), ids=RETURNS)
-def test_wrong_claims_about_returns_are_told(changes, sentence):
+def test_wrong_claims_about_returns_get_a_sentence(changes, sentence):
     with pytest.raises(InputError) as raised:
         check_returns(replace(DOMAIN, **changes))
     assert sentence in str(raised.value)

@@ -86,7 +86,6 @@ def test_bad_input_ends_with_a_sentence(study: Path, capsys):
     assert "was not evaluated on the suite 'f1'" in refusal([dr, "--suite", "f1"], capsys)
     (study / "file").write_text("")
     assert "file is no directory. Give --out another place" in refusal([dr, "--out", str(study / "file")], capsys)
-    assert "cannot be imported" in refusal([dr, "--domain", "no.such:Setup"], capsys)
 
 
 def test_without_runs_nothing_is_compared(capsys):

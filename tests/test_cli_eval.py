@@ -77,9 +77,10 @@ def test_evals_file_is_in_the_runs_directory_by_default(directory, capsys):
 
 
 def test_eval_refuses_what_does_not_exist(directory, capsys, tmp_path):
-    assert "no suite of maze 'f1'. There are: paper, maze" in refused(capsys, "eval", directory, "--suite", "f1")
+    assert "no suite of maze 'f1'; choose one of paper, maze" in refused(capsys, "eval", directory, "--suite", "f1")
     unknown = refused(capsys, "eval", directory, "--suite", "paper", "--levels", "SixteenRoom")
-    assert "no level in the suite paper 'SixteenRoom'. Did you mean SixteenRooms? There are: SixteenRooms," in unknown
+    assert "no level in the suite paper 'SixteenRoom'; choose one of SixteenRooms, " in unknown
+    assert "Did you mean SixteenRooms?" in unknown
     assert "is no run" in refused(capsys, "eval", tmp_path / "nothing")
     assert "at least one episode" in refused(capsys, "eval", directory, "--episodes", "0")
 

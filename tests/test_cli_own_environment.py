@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tutelage.cli import options
+from tutelage.cli import main, options
+from tutelage.types import InputError
 
 MODULE = """
 from dataclasses import dataclass, replace
@@ -46,10 +47,17 @@ def module(tmp_path: Path) -> Path:
 
 def test_devices_are_made_before_the_users_module_is_imported(monkeypatch):
     calls = []
+
+    def load(*_):
+        calls.append("modules")
+        raise InputError("enough")
+
     monkeypatch.setattr(options, "use_cores", lambda: calls.append("devices"))
-    monkeypatch.setattr(options, "setup_named", lambda name: calls.append(name))
-    options.prepared("mine:Setup")
-    assert calls == ["devices", "mine:Setup"]
+    monkeypatch.setattr("tutelage.training.run.Run.load", load)
+    for verb in ("eval", "play", "report", "compare"):
+        with pytest.raises(SystemExit):
+            main([verb, "run", "--allow", "mine"])
+    assert calls == ["devices", "modules"] * 4
 
 
 def test_its_levels_are_listed_and_drawn(module):

@@ -10,16 +10,15 @@ from made_up_runs import write_run
 
 from tutelage.cli import main
 
-SEED = "A seed is a whole number from 0 to 4294967295, not"
+SEED = "A seed is a number from 0 to 4294967295, not"
 
 CASES = {
     # the class of one's own environment
-    "eval RUN --domain :": "':' names no class: write module:Class",
-    "eval RUN --domain .x:Y": "'.x:Y' names no class: write module:Class",
-    "play RUN --domain json:": "'json:' names no class",
-    "report RUN --domain json:JSONDecoder": "json:JSONDecoder is no Setup: it lacks name",
-    "compare RUN --domain no.such:Setup": "no.such:Setup cannot be imported",
-    "levels --domain :Setup": "':Setup' names no class",
+    "levels --domain :": "A domain of your own is named module:Class, as in my_maze:Setup; got ':'",
+    "levels --domain .x:Y": "A domain of your own is named module:Class",
+    "levels --domain json:": "A domain of your own is named module:Class",
+    "levels --domain json:JSONDecoder": "json:JSONDecoder is not a Setup: it lacks name",
+    "levels --domain no.such:Setup": "no.such",
     "levels --domain labyrinth": "The domain 'labyrinth' does not come with tutelage",
     # where to write, before any work is done
     "eval RUN --out .": ". is a directory: give --out a file",
@@ -42,7 +41,7 @@ CASES = {
     "play RUN --episode -1": "there is none with the number -1",
     "play RUN --episode 99999999999": "there is none with the number 99999999999",
     # names that are not known
-    "eval RUN --suite papr": "There is no suite of maze 'papr'. Did you mean paper?",
+    "eval RUN --suite papr": "There is no suite of maze 'papr'; choose one of paper, maze. Did you mean paper?",
     "eval RUN --suite paper --levels labyrinth2": "Did you mean Labyrinth2?",
     "play RUN --level SixteenRoom": "Did you mean SixteenRooms",
     # directories that hold something else

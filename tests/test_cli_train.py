@@ -12,9 +12,10 @@ import pytest
 
 from tutelage.cli import _parse, main
 from tutelage.cli.train import default_config
-from tutelage.curriculum.methods import METHODS
+from tutelage.curriculum.curator import Curator
+from tutelage.curriculum.methods import METHODS, Method
 from tutelage.learning.ppo import PPO
-from tutelage.training.config import Config, Evaluation, Replay, Storage
+from tutelage.training.config import Config, Evaluation, Storage
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.run import Run
 
@@ -33,9 +34,14 @@ def test_every_option_is_explained(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for group in (Config, MazeSetup, PPO, Replay, Evaluation, Storage):
+    for group in (Config, MazeSetup, Method, Curator, PPO, Evaluation, Storage):
         for field in dataclasses.fields(group):
-            if not dataclasses.is_dataclass(field.default) and field.name not in ("setup", "method"):
+            if not dataclasses.is_dataclass(field.default) and field.name not in (
+                "setup",
+                "method",
+                "generator",
+                "curator",
+            ):
                 option = "--" + field.name.replace("_", "-")
                 assert option in text, option
     assert "(paper: 0.3; CarRacing 1.0)" in text
@@ -57,7 +63,7 @@ def test_it_trains_resumes_and_runs_a_saved_configuration_again(tmp_path, capsys
     first, again = tmp_path / "first", tmp_path / "again"
     main(["train", "dr", "--preset", "tiny", *SHORT, "--learning-rate", "0.01", "--out", str(first)])
     run = Run.load(first)
-    assert run.config.student.learning_rate == 0.01
+    assert run.config.ppo.learning_rate == 0.01
     assert run.config.evaluation.suite == ""
     main(["train", "--config", str(first / "config.json"), "--out", str(again)])
     assert (again / "metrics.csv").read_bytes() == (first / "metrics.csv").read_bytes()
@@ -91,7 +97,14 @@ def test_seeds_get_a_directory_each(tmp_path):
     ("arguments", "sentence"),
     [
         (["dr", "--replay-rate", "0.5"], "dr has no curator, so --replay-rate means nothing"),
-        (["plr", "--min-fill", "40"], "min_fill is a share of the buffer"),
+        (["plr", "--min-fill", "40"], "min_fill must lie in [0, 1]"),
+        (["plr", "--score", "best"], "There is no 'best' in tutelage"),
+        (["plr", "--score", "nowhere:score"], "nowhere:score cannot be imported"),
+        (["plr", "--domain", ":"], "is named module:Class"),
+        (["plr", "--seed", "99999999999999999999"], "A seed is a number from 0"),
+        (["plr", "--edits", "-1"], "edits is at least 0"),
+        (["dr", "--levels-per-env", "0"], "levels_per_env is at least 1"),
+        ([], "Which method?"),
         (["plr", "--num-minibatches", "3"], "num_minibatches = 3 does not divide"),
         (["plr", "--suite", "f1"], "maze has no suite 'f1'"),
         (["plr", "--seeds", "0"], "seeds must be at least 1"),
@@ -100,8 +113,8 @@ def test_seeds_get_a_directory_each(tmp_path):
         (["plr", "--domain", "nowhere:Setup"], "nowhere:Setup cannot be imported"),
         (["plr", "--config", "nowhere.json"], "nowhere.json cannot be read"),
         (["--config", "any.json", "--preset", "paper"], "leave --preset and --domain out"),
-        (["plr", "--updates", "0"], "updates must be at least 1"),
-        (["sgd"], "invalid choice"),
+        (["plr", "--total-updates", "0"], "total_updates must be at least 1"),
+        (["plr-perb"], "Did you mean plr-perp?"),
         (["plr", "--colour", "3"], "--colour"),
         (["plr", "--learning-rate", "fast"], "fast"),
     ],

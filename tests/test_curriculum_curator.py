@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jaxtyping import TypeCheckError, jaxtyped
 
 from tutelage.curriculum import curator as curation
-from tutelage.curriculum.curator import Buffer, Curator
+from tutelage.curriculum.curator import Buffer, Curator, proportional, rank
 from tutelage.types import InputError
 
 K = 6
@@ -21,7 +24,7 @@ SMALL = Curator(capacity=K, temperature=0.5, staleness=0.25, min_fill=0.5)
 def make_buffer(curator, scores, ages, clock=100):
     """A buffer whose first slots hold levels 0, 1, 2, … with these scores and ages."""
     pad = curator.capacity - len(scores)
-    rows = arriving(range(curator.capacity), [*scores, *[0.0] * pad])._replace(name=jnp.arange(curator.capacity))
+    rows = arriving(range(curator.capacity), [*scores, *[0.0] * pad])._replace(id=jnp.arange(curator.capacity))
     scored_at = jnp.asarray([clock - age for age in ages] + [0] * pad, jnp.int32)
     return Buffer(rows, scored_at, jnp.int32(len(scores)), jnp.int32(clock), jnp.int32(len(scores)))
 
@@ -45,6 +48,11 @@ def probabilities(curator, buffer):
     return curation.replay_probabilities(curator, buffer)
 
 
+@partial(jax.jit, static_argnums=(0, 3))
+def sample(curator, buffer, key, count):
+    return curation.sample(curator, buffer, key, count)
+
+
 def test_rank_probabilities_by_hand():
     # ranks 2, 1, 3; weights (1/rank)^(1/0.5) = 1/4, 1, 1/9; ages 1, 2, 1
     buffer = make_buffer(SMALL, [0.5, 0.9, 0.1], [1, 2, 1])
@@ -55,7 +63,7 @@ def test_rank_probabilities_by_hand():
 
 
 def test_proportional_probabilities_by_hand():
-    curator = replace(SMALL, prioritisation="proportional", temperature=2.0)
+    curator = replace(SMALL, prioritization=proportional, temperature=2.0)
     buffer = make_buffer(curator, [4.0, -3.0, 1.0], [0, 0, 5])
     by_score = np.array([2, 0, 1]) / 3  # square roots; a negative score counts as zero
     by_age = np.array([0, 0, 1])
@@ -64,7 +72,7 @@ def test_proportional_probabilities_by_hand():
 
 
 def test_proportional_with_no_positive_score_is_uniform():
-    curator = replace(SMALL, prioritisation="proportional", staleness=0.0)
+    curator = replace(SMALL, prioritization=proportional, staleness=0.0)
     buffer = make_buffer(curator, [0.0, -1.0], [1, 1])
     np.testing.assert_allclose(probabilities(curator, buffer), [0.5, 0.5, 0, 0, 0, 0])
 
@@ -78,9 +86,9 @@ def test_equal_scores_share_a_rank():
 
 def test_temperature_near_zero_is_argmax():
     curator = replace(SMALL, temperature=1e-3, staleness=0.0)
-    for prioritisation in ("rank", "proportional"):
+    for prioritization in (rank, proportional):
         p = probabilities(
-            replace(curator, prioritisation=prioritisation), make_buffer(curator, [0.1, 0.3, 0.2], [1] * 3)
+            replace(curator, prioritization=prioritization), make_buffer(curator, [0.1, 0.3, 0.2], [1] * 3)
         )
         np.testing.assert_array_equal(p, [0, 1, 0, 0, 0, 0])
 
@@ -105,8 +113,8 @@ def test_ranks_are_taken_over_filled_slots_only():
 
 
 def test_nothing_is_divided_by_zero():
-    for prioritisation in ("rank", "proportional"):
-        curator = replace(SMALL, prioritisation=prioritisation)
+    for prioritization in (rank, proportional):
+        curator = replace(SMALL, prioritization=prioritization)
         empty = curation.empty(curator, jnp.int32(0))
         np.testing.assert_array_equal(probabilities(curator, empty), np.zeros(K))
         np.testing.assert_allclose(probabilities(curator, make_buffer(curator, [0.0], [0]))[0], 1.0)
@@ -115,6 +123,30 @@ def test_nothing_is_divided_by_zero():
 def test_all_levels_just_scored_are_equally_stale():
     curator = replace(SMALL, staleness=1.0)
     np.testing.assert_allclose(probabilities(curator, make_buffer(curator, [2.0, 1.0], [0, 0]))[:2], [0.5, 0.5])
+
+
+def test_a_prioritization_of_ones_own():
+    def exponential(scores, ranks, filled):
+        return jnp.exp(scores - jnp.max(scores, where=filled, initial=-jnp.inf))
+
+    curator = replace(SMALL, prioritization=exponential, temperature=2.0, staleness=0.0)
+    buffer = make_buffer(curator, [0.0, 2.0, -400.0], [1, 1, 1])  # empty slots hold the score 0
+    weights = np.exp([0.0, 1.0])
+    np.testing.assert_allclose(probabilities(curator, buffer), [*weights / weights.sum(), 0, 0, 0, 0], rtol=1e-6)
+    full = make_buffer(curator, [3.0, 2.0, -400.0, 0.0, 1.0, 5.0], [1] * 6)
+    np.testing.assert_array_equal(insert(curator, full, arriving([7], [-1.0])).entries.level, [0, 1, 7, 3, 4, 5])
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -1.0])
+def test_a_weight_that_is_none_counts_as_zero(broken):
+    curator = replace(SMALL, prioritization=lambda scores, ranks, filled: jnp.where(scores > 1, broken, 1.0))
+    p = probabilities(replace(curator, staleness=0.0), make_buffer(curator, [1.0, 2.0, 0.0], [1, 1, 1]))
+    np.testing.assert_allclose(p, [0.5, 0, 0.5, 0, 0, 0])
+
+
+def test_a_prioritization_gives_a_weight_for_each_slot():
+    with pytest.raises(InputError, match="one weight for each of 6 slots"):
+        probabilities(replace(SMALL, prioritization=lambda scores, *_: scores.max()), make_buffer(SMALL, [1.0], [1]))
 
 
 def test_eviction_takes_the_least_supported_not_the_lowest_score():
@@ -145,7 +177,7 @@ def test_a_known_level_is_updated_and_its_best_return_never_falls():
     np.testing.assert_allclose(again.entries.score[:2], [0.4, 2.0])
     np.testing.assert_allclose(again.entries.best_return[:2], [0.8, 0.9])
     np.testing.assert_array_equal(again.scored_at[:2], [1, 0])
-    np.testing.assert_array_equal(again.entries.name[:2], buffer.entries.name[:2])
+    np.testing.assert_array_equal(again.entries.id[:2], buffer.entries.id[:2])
 
 
 def test_an_evicted_level_leaves_nothing_behind():
@@ -153,15 +185,15 @@ def test_an_evicted_level_leaves_nothing_behind():
     buffer = insert(curator, curation.empty(curator, jnp.int32(0)), arriving([3], [0.5], best=[0.9]))
     after = insert(curator, buffer, arriving([4], [0.6], best=[0.1]))
     row = jax.tree.map(lambda x: x[0], after.entries)
-    assert (int(row.level), float(row.best_return), int(row.name)) == (4, np.float32(0.1), 1)
+    assert (int(row.level), float(row.best_return), int(row.id)) == (4, np.float32(0.1), 1)
     assert int(curation.find(after, jnp.int32(3))) == -1
     assert int(curation.find(after, jnp.int32(4))) == 0
     assert float(curation.best_known(after, curation.find(after, jnp.int32(3)))) == -np.inf
 
 
-def test_best_returns_are_shared_by_workers_on_one_level():
+def test_best_returns_are_shared_by_envs_on_one_level():
     buffer = make_buffer(SMALL, [1.0, 2.0], [1, 1])
-    buffer, best = curation.remember_best(buffer, jnp.array([0, 0, 1]), jnp.array([0.5, 4.0, 3.0]))
+    buffer, best = curation.update_best_return(buffer, jnp.array([0, 0, 1]), jnp.array([0.5, 4.0, 3.0]))
     np.testing.assert_allclose(best, [4.0, 4.0, 3.0])
     np.testing.assert_allclose(buffer.entries.best_return[:2], [4.0, 3.0])
 
@@ -184,6 +216,34 @@ def test_sampling_follows_the_probabilities():
     slots = curation.sample(SMALL, buffer, jax.random.key(0), 20_000)
     frequency = np.bincount(slots, minlength=K) / slots.size
     np.testing.assert_allclose(frequency, probabilities(SMALL, buffer), atol=0.015)
+
+
+def test_without_replacement_the_first_draw_follows_the_probabilities_and_all_differ():
+    curator = replace(SMALL, with_replacement=False)
+    buffer = make_buffer(curator, [0.5, 0.9, 0.1, 0.3], [1, 2, 1, 7])
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    slots = np.asarray(jax.vmap(lambda key: sample(curator, buffer, key, 3))(keys))
+    frequency = np.bincount(slots[:, 0], minlength=K) / len(slots)
+    np.testing.assert_allclose(frequency, probabilities(curator, buffer), atol=0.015)
+    assert (np.diff(np.sort(slots, axis=1), axis=1) > 0).all()
+    assert slots.max() < 4
+
+
+def test_without_replacement_levels_of_probability_zero_come_last_and_empty_slots_never():
+    curator = replace(SMALL, with_replacement=False, staleness=1.0)
+    buffer = make_buffer(curator, [3.0, 2.0, 1.0, 0.5], [0, 4, 0, 9])
+    slots = np.asarray(jax.vmap(lambda key: sample(curator, buffer, key, 4))(jax.random.split(jax.random.key(1), 50)))
+    np.testing.assert_array_equal(np.sort(slots[:, :2], axis=1), [[1, 3]] * 50)
+    np.testing.assert_array_equal(np.sort(slots[:, 2:], axis=1), [[0, 2]] * 50)
+
+
+@pytest.mark.parametrize("count", [5, 9])  # more than there are levels; more than there are slots
+def test_without_replacement_too_few_levels_are_repeated_in_turn(count):
+    curator = replace(SMALL, with_replacement=False)
+    slots = np.asarray(sample(curator, make_buffer(curator, [0.5, 0.9], [1, 2]), jax.random.key(0), count))
+    assert slots.shape == (count,)
+    np.testing.assert_array_equal(np.sort(slots[:2]), [0, 1])
+    np.testing.assert_array_equal(slots[2:], slots[:-2])
 
 
 def test_replay_waits_for_the_minimum_fill():
@@ -212,12 +272,153 @@ def test_fingerprints_tell_levels_apart():
         ("staleness", 1.5, r"\[0, 1\]"),
         ("replay_rate", -0.1, r"\[0, 1\]"),
         ("min_fill", 2.0, r"\[0, 1\]"),
-        ("prioritisation", "best", "'rank' or 'proportional'"),
+        ("temperature", float("nan"), "above 0"),
     ],
 )
 def test_bad_settings_get_a_sentence(field, value, says):
     with pytest.raises(InputError, match=says):
         replace(SMALL, **{field: value})
+
+
+@pytest.mark.parametrize("field", ["score", "prioritization"])
+def test_a_word_in_place_of_a_function_gets_a_sentence(field):
+    # not by `replace`: where the tests check types, that refuses it first
+    settings = SimpleNamespace(**vars(SMALL) | {field: "best"})
+    with pytest.raises(InputError, match=rf"{field} is a function, such as `{getattr(SMALL, field).__name__}`, not 'b"):
+        Curator.__post_init__(settings)
+
+
+def test_shapes_are_checked():
+    rescore = jaxtyped(curation.rescore, typechecker=beartype)
+    rescore(make_buffer(SMALL, [1.0], [1]), jnp.array([0, 0]), jnp.array([1.0, 2.0]))
+    with pytest.raises(TypeCheckError):
+        rescore(make_buffer(SMALL, [1.0], [1]), jnp.array([0, 0]), jnp.array([1.0]))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The victim, against float64
+
+
+def least_supported(curator, scores, ages):
+    """The slot to evict, by P_replay in NumPy's float64; what rounding leaves equal is told apart exactly."""
+    scores, ages = np.asarray(scores, np.float64), np.asarray(ages, np.float64)
+    higher = scores.size - np.searchsorted(np.sort(scores), scores, side="right")
+    weights = 1 / (1 + higher) if curator.prioritization is rank else np.maximum(scores, 0)
+    powers = (weights / weights.max()) ** (1 / curator.temperature) if weights.max() > 0 else np.ones_like(weights)
+    by_age = ages / ages.sum() if ages.sum() > 0 else np.full_like(ages, 1 / ages.size)
+    p = (1 - curator.staleness) * powers / powers.sum() + curator.staleness * by_age
+    equal = np.flatnonzero(p <= p.min() * (1 + 1e-12))
+    return min(equal, key=lambda i: (weights[i], ages[i], i))
+
+
+def victims(curator, scores, ages):
+    """i32[N]: the slots that a level of the highest score takes in full buffers, scores and ages [N, K]."""
+
+    def evicted(scores, ages):
+        buffer = make_buffer(curator, [], [])
+        buffer = buffer._replace(
+            entries=buffer.entries._replace(score=scores), scored_at=100 - ages, size=jnp.int32(curator.capacity)
+        )
+        after = curation.insert(curator, buffer, arriving([-1], [3e38]))
+        return curation.find(after, jnp.int32(-1))
+
+    return np.asarray(jax.jit(jax.vmap(evicted))(jnp.asarray(scores, jnp.float32), jnp.asarray(ages, jnp.int32)))
+
+
+@pytest.mark.parametrize("prioritization", [rank, proportional])
+@pytest.mark.parametrize("staleness", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("temperature", [0.05, 0.1, 0.3, 1.0, 3.0])
+def test_the_victim_is_that_of_float64(prioritization, temperature, staleness):
+    curator = Curator(capacity=100, prioritization=prioritization, temperature=temperature, staleness=staleness)
+    rng = np.random.default_rng(0)
+    scores = [
+        *rng.normal(size=(10, 100)),
+        *rng.uniform(0.5, 1, (10, 100)),
+        *rng.integers(-2, 6, (10, 100)),  # many equal
+        *(1 + rng.integers(0, 50, (10, 100)) * 2.0**-23),  # neighbors in float32
+        *10.0 ** rng.uniform(-30, 30, (10, 100)),
+    ]
+    scores = np.asarray(scores, np.float32)
+    ages = np.concatenate(
+        [rng.integers(low, high, (10, 100)) for low, high in [(0, 3), (0, 50), (1, 9), (5, 6), (1, 2)]]
+    )
+    ages = rng.permutation(ages)
+    expected = [least_supported(curator, *row) for row in zip(scores, ages, strict=True)]
+    np.testing.assert_array_equal(victims(curator, scores, ages), expected)
+
+
+@pytest.mark.parametrize("staleness", [0.0, 0.3])
+def test_with_a_low_temperature_the_lowest_score_goes(staleness):
+    curator = Curator(capacity=100, temperature=0.05, staleness=staleness)
+    buffer = make_buffer(curator, np.random.default_rng(0).permutation(100) + 1.0, [1] * 100)
+    after = insert(curator, buffer, arriving([200], [10.0]))
+    assert sorted(after.entries.score) == [*range(2, 11), *range(10, 101)]
+
+
+def test_at_the_defaults_no_two_slots_tie():
+    curator, rng = Curator(), np.random.default_rng(0)
+    scores, ages = rng.permuted(np.tile(np.arange(4000), (2, 1)), axis=1), np.array([[1] * 4000, [7] * 4000])
+    np.testing.assert_array_equal(victims(curator, scores, ages), scores.argmin(axis=1))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Numbers that are not finite
+
+
+def all_finite(buffer):
+    return bool(jnp.isfinite(buffer.entries.score).all() & jnp.isfinite(buffer.entries.best_return).all())
+
+
+@pytest.mark.parametrize("prioritization", [rank, proportional])
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_a_level_without_a_finite_score_takes_no_slot(broken, prioritization):
+    curator = replace(SMALL, prioritization=prioritization)
+    empty = curation.empty(curator, jnp.int32(0))
+    with_it = insert(curator, empty, arriving([0, 1, 2, 3], [3.0, 1.0, broken, 2.0], best=[0.0] * 4))
+    without = insert(curator, empty, arriving([0, 1, 3], [3.0, 1.0, 2.0], best=[0.0] * 3))
+    jax.tree.map(np.testing.assert_array_equal, with_it, without)
+    np.testing.assert_array_equal(probabilities(curator, with_it), probabilities(curator, without))
+    full = make_buffer(curator, [1.0] * K, [1] * K)
+    jax.tree.map(np.testing.assert_array_equal, insert(curator, full, arriving([9], [broken], best=[0.0])), full)
+    jax.tree.map(np.testing.assert_array_equal, insert(curator, full, arriving([9], [2.0], best=[broken])), full)
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_a_known_level_keeps_its_numbers_if_new_ones_are_not_finite(broken):
+    buffer = make_buffer(SMALL, [1.0, 2.0], [5, 5])
+    again = insert(SMALL, buffer, arriving([0, 1], [broken, 5.0], best=[7.0, broken]))
+    np.testing.assert_array_equal(again.entries.score[:2], [1.0, 5.0])
+    np.testing.assert_array_equal(again.entries.best_return[:2], [7.0, 2.0])
+    raised, best = curation.update_best_return(buffer, jnp.array([0, 1, 1]), jnp.array([broken, broken, 4.0]))
+    np.testing.assert_array_equal(best, [1.0, 4.0, 4.0])
+    assert all_finite(raised)
+    rescored = curation.rescore(buffer, jnp.array([0, 1, 1]), jnp.array([broken, broken, 4.0]))
+    np.testing.assert_array_equal(rescored.entries.score[:2], [1.0, 4.0])
+
+
+anything = st.lists(st.floats(width=32) | st.sampled_from([np.nan, np.inf, -np.inf, 1.0]), min_size=4, max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from([rank, proportional]),
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 9), min_size=4, max_size=4), anything, anything, st.booleans()), min_size=1
+    ),
+)
+def test_whatever_happens_a_buffer_stays_finite(prioritization, batches):
+    curator = replace(SMALL, prioritization=prioritization)
+    buffer = curation.empty(curator, jnp.int32(0))
+    for numbers, values, best, replay in batches:
+        buffer = curation.tick(buffer)
+        if replay and buffer.size > 0:
+            slots = jnp.array(numbers) % buffer.size
+            buffer, _ = curation.update_best_return(buffer, slots, jnp.array(best, jnp.float32))
+            buffer = curation.rescore(buffer, slots, jnp.array(values, jnp.float32))
+        else:
+            buffer = insert(curator, buffer, arriving(numbers, values, best))
+        assert all_finite(buffer)
+        assert bool(jnp.isfinite(probabilities(curator, buffer)).all())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -229,7 +430,7 @@ batches = st.lists(st.tuples(levels, scores, scores), min_size=1, max_size=6)
 curators = st.sampled_from(
     [
         SMALL,
-        replace(SMALL, prioritisation="proportional"),
+        replace(SMALL, prioritization=proportional),
         replace(SMALL, staleness=0.0),
         replace(SMALL, replace_equals=True),
     ]
@@ -242,15 +443,14 @@ class PlainCurator:
     def __init__(self, curator):
         self.curator, self.slots, self.clock = curator, [], 0
 
+    def weights(self):
+        if self.curator.prioritization is rank:
+            return [1 / (1 + sum(other["score"] > row["score"] for other in self.slots)) for row in self.slots]
+        return [max(row["score"], 0.0) for row in self.slots]
+
     def support(self):
         curator, rows = self.curator, self.slots
-        if curator.prioritisation == "rank":
-            weight = [
-                (1 / (1 + sum(other["score"] > row["score"] for other in rows))) ** (1 / curator.temperature)
-                for row in rows
-            ]
-        else:
-            weight = [max(row["score"], 0.0) ** (1 / curator.temperature) for row in rows]
+        weight = [weight ** (1 / curator.temperature) for weight in self.weights()]
         age = [self.clock - row["at"] for row in rows]
         weight, age = ([1.0] * len(x) if sum(x) == 0 else x for x in (weight, age))
         return [
@@ -267,9 +467,9 @@ class PlainCurator:
         if len(self.slots) < self.curator.capacity:
             self.slots.append(new)
             return
-        support = self.support()
-        least = min(support)
-        victim = next(i for i, p in enumerate(support) if p <= least * (1 + 1e-5))
+        support, weights = self.support(), self.weights()
+        equal = [i for i, p in enumerate(support) if p <= min(support) * (1 + 1e-12)]
+        victim = min(equal, key=lambda i: (weights[i], -self.slots[i]["at"], i))
         old = self.slots[victim]["score"]
         if old < score or (self.curator.replace_equals and old == score):
             self.slots[victim] = new
@@ -279,10 +479,10 @@ class PlainCurator:
 @given(curators, batches)
 def test_it_does_what_algorithm_2_does(curator, batches):
     plain, buffer = PlainCurator(curator), curation.empty(curator, jnp.int32(0))
-    for names, values, best in batches:
+    for numbers, values, best in batches:
         plain.clock += 1
-        buffer = insert(curator, curation.tick(buffer), arriving(names, values, best))
-        for row in zip(names, values, best, strict=True):
+        buffer = insert(curator, curation.tick(buffer), arriving(numbers, values, best))
+        for row in zip(numbers, values, best, strict=True):
             plain.insert(*row)
         size = int(buffer.size)
         held = [
@@ -291,11 +491,7 @@ def test_it_does_what_algorithm_2_does(curator, batches):
                 buffer.entries.level, buffer.entries.score, buffer.entries.best_return, buffer.scored_at, strict=True
             )
         ][:size]
-        # ties in support may break either way in float32: then only what is held has to be equally good
-        if held != plain.slots:
-            ties = len(set(np.round(plain.support(), 5))) < len(plain.slots)
-            assert ties, (held, plain.slots)
-            return
+        assert held == plain.slots
         np.testing.assert_allclose(probabilities(curator, buffer)[:size], plain.support(), rtol=1e-4, atol=1e-7)
 
 
@@ -303,8 +499,8 @@ def test_it_does_what_algorithm_2_does(curator, batches):
 @given(curators, batches)
 def test_properties_that_always_hold(curator, batches):
     buffer, size, best_seen = curation.empty(curator, jnp.int32(0)), 0, {}
-    for names, values, best in batches:
-        buffer = insert(curator, curation.tick(buffer), arriving(names, values, best))
+    for numbers, values, best in batches:
+        buffer = insert(curator, curation.tick(buffer), arriving(numbers, values, best))
         assert size <= int(buffer.size) <= K
         size = int(buffer.size)
         p = np.asarray(probabilities(curator, buffer))
@@ -313,11 +509,9 @@ def test_properties_that_always_hold(curator, batches):
         assert (p[size:] == 0).all()
         held = [int(x) for x in buffer.entries.level[:size]]
         assert len(set(held)) == size
-        # by name: a level that was evicted and comes back is a new entry
-        now = dict(
-            zip(map(int, buffer.entries.name[:size]), map(float, buffer.entries.best_return[:size]), strict=True)
-        )
-        assert all(now[name] >= best_seen[name] for name in now if name in best_seen)
+        # by id: a level that was evicted and comes back is a new entry
+        now = dict(zip(map(int, buffer.entries.id[:size]), map(float, buffer.entries.best_return[:size]), strict=True))
+        assert all(now[i] >= best_seen[i] for i in now if i in best_seen)
         best_seen = now
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import METHODS
-from tutelage.curriculum.step import Parts
+from tutelage.curriculum.parts import Parts
 from tutelage.domains import maze
 from tutelage.learning import mesh
 from tutelage.learning.ppo import PPO

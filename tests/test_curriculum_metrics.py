@@ -1,6 +1,6 @@
 """What an iteration reports, by hand on made-up rollouts, and in real iterations.
 
-That the measures of one device and of two are the same, see also `test_curriculum_step.py`.
+That the metrics of one device and of two are the same, see also `test_curriculum_step.py`.
 """
 
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from probes import SOON
 
 from tutelage.curriculum import curator as curation
-from tutelage.curriculum import metrics as measures
+from tutelage.curriculum import metrics
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.methods import ACCEL
-from tutelage.curriculum.step import Parts
+from tutelage.curriculum.parts import Parts
 from tutelage.domains import maze
 from tutelage.learning import mesh, returns
 from tutelage.learning.ppo import PPO
@@ -52,7 +52,7 @@ def domain_of(actions=Discrete(2), design=Numbers(), **known):  # noqa: B008
 
 
 def measure(domain, queues, reward=REWARD, action=ACTION, devices=None):
-    """Measures of what students, queues [S, B, N] and rewards [S, B, T], did in two workers."""
+    """Metrics of what students, queues [S, B, N] and rewards [S, B, T], did in two envs."""
     queues, students = jnp.array(queues, jnp.float32), len(queues)
     reward = jnp.broadcast_to(jnp.array(reward, jnp.float32), (students, 2, 6))
     done, first, action = (
@@ -64,15 +64,17 @@ def measure(domain, queues, reward=REWARD, action=ACTION, devices=None):
         reward, done, first, action = (jnp.swapaxes(x, 1, 2) for x in own)
         none = jnp.zeros(reward.shape)
         rollout = Rollout((), first, action, none, none, reward, done, jnp.zeros_like(done), none, none[:, 0])
-        episodes = jax.vmap(jax.vmap(partial(returns.episodes, solved_above=measures.threshold(domain))))(*own[:2])
-        return measures.of_levels(domain, jax.vmap(mesh.own)(queues), rollout, episodes)
+        episodes = jax.vmap(jax.vmap(partial(returns.episodes, solved_above=metrics.solved_threshold(domain))))(
+            *own[:2]
+        )
+        return metrics.level_metrics(domain, jax.vmap(mesh.own)(queues), rollout, episodes)
 
     run = jax.jit(mesh.on_devices(on_device, mesh.make_mesh(2, devices)), compiler_options=SOON)
     return {name: float(x) for name, x in run(queues, reward, done, first, action).items()}
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_measures_of_levels_by_hand(devices):
+def test_metrics_of_levels_by_hand(devices):
     domain = domain_of(solved_above=0.0, optimal_return=lambda env, level: level / 10)
     found = measure(domain, [[[8.0], [20.0]]], devices=devices)
     assert found == pytest.approx(
@@ -82,7 +84,8 @@ def test_measures_of_levels_by_hand(devices):
             "length": 4.25,  # 5/2 and 6
             "solved": 0.25,
             "solved_size": 8.0,  # the other level was not solved, and is no zero
-            "action_complexity": 3.0,  # 0 | 1 | 0: no other episode was solved
+            "action_complexity": (5 / 2 + 3) / 2,
+            "solved_action_complexity": 3.0,  # 0 | 1 | 0: no other episode was solved
             "true_regret": 1.15,  # 0.8 − 0.5 and 2 − 0
         }
     )
@@ -90,18 +93,19 @@ def test_measures_of_levels_by_hand(devices):
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_a_level_counts_as_much_as_the_share_of_its_episodes_that_were_solved(devices):
-    late = [REWARD[0], [0, 0, 0, 0, 0, 2]]  # the second worker's only episode, which counts although it goes on
+    late = [REWARD[0], [0, 0, 0, 0, 0, 2]]  # the second env's only episode, which counts although it goes on
     found = measure(domain_of(solved_above=0.0), [[[8.0], [20.0]]], late, devices=devices)
     assert found["solved"] == 0.75
     assert found["solved_size"] == pytest.approx((0.5 * 8 + 1 * 20) / 1.5)
-    assert found["action_complexity"] == pytest.approx((0.5 * 3 + 1 * 3) / 1.5)
+    assert found["solved_action_complexity"] == pytest.approx((0.5 * 3 + 1 * 3) / 1.5)
     assert "true_regret" not in found
 
 
 def test_where_nothing_is_solved_nothing_is_known_of_the_solved():
     found = measure(domain_of(solved_above=5.0), [[[8.0], [20.0]]])
     assert found["solved"] == 0
-    assert np.isnan([found["solved_size"], found["action_complexity"]]).all()
+    assert np.isnan([found["solved_size"], found["solved_action_complexity"]]).all()
+    assert found["action_complexity"] == pytest.approx((5 / 2 + 3) / 2)
 
 
 def test_without_a_notion_of_solved_every_episode_has_its_complexity():
@@ -117,7 +121,7 @@ def test_real_actions_have_no_complexity():
     empty = jnp.zeros((1, 6, 2))
     rollout = Rollout((), empty > 0, action, empty, empty, empty, empty > 0, empty > 0, empty, empty[:, 0])
     episodes = jax.vmap(jax.vmap(returns.episodes, 1))(empty, empty > 0)
-    found = mesh.on_devices(lambda: measures.of_levels(box, queues, rollout, episodes), mesh.make_mesh(2, 1))()
+    found = mesh.on_devices(lambda: metrics.level_metrics(box, queues, rollout, episodes), mesh.make_mesh(2, 1))()
     assert "action_complexity" not in found
     assert "solved_size" in found
 
@@ -134,7 +138,7 @@ def test_of_a_queue_the_first_level_goes_with_the_first_episode():
     found = measure(domain, [[[8.0, 5.0], [20.0, 6.0]]], [[0, 0, 0, 0, 1, 0], REWARD[1]])
     assert found["solved"] == 0.25
     assert np.isnan(found["solved_size"])
-    assert found["action_complexity"] == 2  # 1 | 1
+    assert found["solved_action_complexity"] == 2  # 1 | 1
 
 
 def test_each_student_fares_on_its_own_levels():
@@ -164,22 +168,22 @@ def buffer_of(scores, scored_at, generation, clock, capacity=8):
     return empty._replace(entries=entries, scored_at=at, size=jnp.int32(size), clock=jnp.int32(clock))
 
 
-def test_measures_of_a_buffer_by_hand():
+def test_metrics_of_a_buffer_by_hand():
     buffer = buffer_of([0.5, 0.1, 0.3, 0.2, 0.4], [9, 10, 4, 10, 6], [0, 0, 3, 1, 0], clock=10)
-    found = measures.of_buffer(buffer, edits=True)
+    found = metrics.buffer_metrics(buffer, edits=True)
     expected = {"fill": 5 / 8, "score": 0.3, "age": 11 / 5, "generation": 4 / 5}
     expected |= {"score_p10": 0.14, "score_p50": 0.3, "score_p90": 0.46}
     expected |= {"age_p10": 0.0, "age_p50": 1.0, "age_p90": 5.2}  # of 0, 0, 1, 4, 6
     assert {name: float(x) for name, x in found.items()} == pytest.approx(expected)
-    assert "generation" not in measures.of_buffer(buffer, edits=False)
+    assert "generation" not in metrics.buffer_metrics(buffer, edits=False)
 
 
 def test_an_empty_buffer_has_zeros():
-    found = measures.of_buffer(curation.empty(Curator(capacity=3), jnp.float32(0)), edits=True)
+    found = metrics.buffer_metrics(curation.empty(Curator(capacity=3), jnp.float32(0)), edits=True)
     assert {float(x) for x in found.values()} == {0.0}
 
 
-of_buffer = jax.jit(partial(measures.of_buffer, edits=False), compiler_options=SOON)
+of_buffer = jax.jit(partial(metrics.buffer_metrics, edits=False), compiler_options=SOON)
 
 
 @settings(deadline=None)
@@ -187,7 +191,7 @@ of_buffer = jax.jit(partial(measures.of_buffer, edits=False), compiler_options=S
 def test_quantiles_are_those_of_the_filled_slots(slots):
     scores, scored_at = zip(*slots, strict=True)
     found = of_buffer(buffer_of(scores, scored_at, [0] * len(slots), clock=50))
-    for q in measures.QUANTILES:
+    for q in metrics.QUANTILES:
         assert float(found[f"score_p{q}"]) == pytest.approx(np.quantile(scores, q / 100), rel=1e-5, abs=1e-5)
         assert float(found[f"age_p{q}"]) == pytest.approx(np.quantile(50 - np.array(scored_at), q / 100), abs=1e-4)
 
@@ -196,9 +200,9 @@ DOMAIN = maze.domain(size=5, blocks=2, max_steps=12, view=5)
 STUDENT = maze_student(MazeStudent(filters=4, hidden=8, head=(8,)), chunk=8)
 PARTS = Parts(DOMAIN, STUDENT, PPO(epochs=1), num_envs=8, num_steps=16)
 CURATOR = Curator(capacity=16, min_fill=0.5, replay_rate=0.6)
-FARED = {"return", "length", "solved", "action_complexity", "true_regret"}
+PLAYED = {"return", "length", "solved", "action_complexity", "solved_action_complexity", "true_regret"}
 DESCRIBED = {"blocks", "shortest_path", "solvable"}
-OF_LEVELS = FARED | DESCRIBED | {f"solved_{name}" for name in DESCRIBED - {"solvable"}}
+OF_LEVELS = PLAYED | DESCRIBED | {f"solved_{name}" for name in DESCRIBED - {"solvable"}}
 
 
 def run(method, iterations):
@@ -206,25 +210,30 @@ def run(method, iterations):
     curriculum = Curriculum(method, PARTS)
     state, rows = curriculum.init(key), []
     for i in range(iterations):
-        state, metrics = curriculum.iterate(state, jax.random.fold_in(key, i))
-        rows.append({name: float(x) for name, x in metrics.items()})
+        state, found = curriculum.iterate(state, jax.random.fold_in(key, i))
+        rows.append({name: float(x) for name, x in found.items()})
     return rows
 
 
 def of_kind(row, kind):
-    """A row's measures of one kind of levels, by their names without the kind."""
+    """A row's metrics of one kind of levels, by their names without the kind."""
     return {name.removeprefix(f"{kind}/"): x for name, x in row.items() if name.startswith(f"{kind}/")}
+
+
+def test_the_share_of_distinct_levels_in_a_batch():
+    assert float(metrics.distinct_share(jnp.array([3, 1, 3, 3]))) == 0.5
+    assert float(metrics.distinct_share(jnp.array([2]))) == 1.0
 
 
 def test_real_iterations_report_every_kind_alike_and_plausibly():
     rows = run(replace(ACCEL, curator=CURATOR), 6)
     assert {row["replay"] for row in rows} == {0.0, 1.0}
     for row in rows:
-        of_solved = {name for name in row if "/solved_" in name or name.endswith("/action_complexity")}
+        of_solved = {name for name in row if "/solved_" in name}
         assert all(np.isfinite(x) for name, x in row.items() if name not in of_solved)
         for kind in ("replayed", "edited") if row["replay"] else ("new",):
             found = of_kind(row, kind)
-            assert found.keys() - {"score"} == OF_LEVELS
+            assert found.keys() - {"score", "distinct"} == OF_LEVELS
             assert 0 <= found["true_regret"] <= 1
             if found["solved"] > 0:
                 assert 1 <= found["action_complexity"] <= 12

@@ -1,11 +1,13 @@
 """Scores and utilities against numbers worked out by hand."""
 
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tutelage.curriculum import scores, utilities
-from tutelage.curriculum.scores import Evidence
+from tutelage.curriculum.scores import Evidence, Need, needs, needs_of
 from tutelage.learning.returns import Episodes, episodes
 
 
@@ -61,3 +63,36 @@ def test_utilities_by_hand():
     np.testing.assert_allclose(utilities.regret(of([0.5, 0.1], [0.6, 0.3])), 0.0)
     np.testing.assert_allclose(utilities.mean_regret(of([0.5, 0.1], [0.6, 0.3])), -0.4, rtol=1e-6)
     np.testing.assert_allclose(utilities.adversarial(of([0.5], [0.6])), -0.6, rtol=1e-6)
+
+
+def test_scores_and_utilities_declare_what_they_need():
+    declared = {
+        scores.max_mc: set(),
+        scores.max_mc_start: set(),
+        scores.positive_value_loss: set(),
+        scores.l1_value_loss: set(),
+        scores.paired_regret: {Need.BOTH_STUDENTS},
+        scores.true_regret: {Need.ORACLE},
+        scores.learnability: {Need.SOLVED},
+        utilities.regret: {Need.BOTH_STUDENTS},
+        utilities.mean_regret: {Need.BOTH_STUDENTS},
+        utilities.adversarial: set(),
+        None: set(),
+    }
+    assert {function: set(needs_of(function)) for function in declared} == declared
+
+
+def test_a_score_of_ones_own_declares_its_needs():
+    @needs(Need.ORACLE, Need.SOLVED)
+    def mine(evidence, power=1):
+        return evidence.optimal_return * evidence.episodes.solved**power
+
+    assert needs_of(mine) == needs_of(partial(mine, power=2)) == {Need.ORACLE, Need.SOLVED}
+    np.testing.assert_allclose(mine(two_episodes()), 0.95 / 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("score", "unknown"), [(scores.paired_regret, {"regret"}), (scores.true_regret, {"optimal_return"})]
+)
+def test_without_what_it_needs_a_score_is_not_a_number(score, unknown):
+    assert np.isnan(score(two_episodes()._replace(**dict.fromkeys(unknown, jnp.float32(jnp.nan)))))

@@ -1,6 +1,6 @@
 """One step, seven methods: the equalities that hold between them, bit for bit, on the real code and small mazes."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -11,8 +11,10 @@ import pytest
 from tutelage.curriculum import scores, utilities
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.curriculum import Curriculum, NotFiniteError
+from tutelage.curriculum.generators import Fixed, Teacher, Uniform
 from tutelage.curriculum.methods import ACCEL, DR, METHODS, MINIMAX, PAIRED, PLR, PLR_PERP, REPAIRED, Method
-from tutelage.curriculum.step import Parts, begin, decide, step
+from tutelage.curriculum.parts import Parts
+from tutelage.curriculum.step import decide, init, step
 from tutelage.domains import maze
 from tutelage.learning import mesh
 from tutelage.learning.ppo import PPO
@@ -59,7 +61,7 @@ def assert_close(a, b, **tolerance):
 def test_plr_that_never_replays_is_dr():
     never = replace(PLR, curator=replace(CURATOR, replay_rate=0.0))
     plr, _ = run(never, 3)
-    dr, _ = run(replace(DR, queue=1), 3)
+    dr, _ = run(replace(DR, generator=Uniform()), 3)
     assert_same(plr[-1].students, dr[-1].students)
     assert not np.array_equal(dr[0].students.params["conv"]["kernel"], dr[-1].students.params["conv"]["kernel"])
 
@@ -102,7 +104,7 @@ def test_suppressed_updates_are_never_traced():
     """PLR⊥ does not compute gradients on new levels and throw them away: they are not in the program at all."""
 
     def products(method):
-        state = jax.eval_shape(partial(begin, method, PARTS), KEY)
+        state = jax.eval_shape(partial(init, method, PARTS), KEY)
         on_mesh = mesh.on_devices(lambda state, key: step(method, PARTS, state, key, False), mesh.make_mesh(4, 1))
         return jax.jit(on_mesh).lower(state, KEY).as_text().count("dot_general")
 
@@ -129,7 +131,7 @@ def test_children_know_their_parents():
     method = replace(ACCEL, curator=replace(CURATOR, capacity=64, min_fill=0.05, replay_rate=0.9), edits=3)
     states, rows = run(method, 6)
     buffer = jax.tree.map(lambda x: x[0], states[-1].buffers)
-    held = {int(name): i for i, name in enumerate(buffer.entries.name[: buffer.size])}
+    held = {int(name): i for i, name in enumerate(buffer.entries.id[: buffer.size])}
     children = [i for i in range(int(buffer.size)) if buffer.entries.generation[i] > 0]
     assert children
     for i in children:
@@ -155,7 +157,7 @@ def test_no_replay_before_the_minimum_fill():
 
 def test_two_students_are_two_single_runs():
     """The second student changes nothing for the first."""
-    alone, _ = run(replace(DR, queue=1), 2)
+    alone, _ = run(replace(DR, generator=Uniform()), 2)
     both, _ = run(Method(students=2), 2)
     first, second = (jax.tree.map(lambda x, i=i: x[i : i + 1], both[-1].students) for i in (0, 1))
     assert_close(first, alone[-1].students, rtol=1e-5, atol=1e-7)
@@ -178,7 +180,7 @@ def test_vmapped_seeds_are_separate_runs():
     method = replace(PLR, curator=CURATOR)
     on_mesh = mesh.on_devices(lambda state, key: step(method, PARTS, state, key, False), mesh.make_mesh(4, 1))
     keys = jax.random.split(KEY, 2)
-    states = [begin(method, PARTS, key) for key in keys]
+    states = [init(method, PARTS, key) for key in keys]
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *states)
     together, _ = jax.jit(jax.vmap(on_mesh))(stacked, keys)
     for i in range(2):
@@ -194,27 +196,42 @@ def test_the_decision_is_a_coin_of_the_replay_rate():
     assert abs(float(share) - 0.3) < 0.03
 
 
-def test_a_loss_that_is_not_finite_stops_the_run():
-    broken = replace(PARTS, ppo=replace(PARTS.ppo, value_coef=float("nan")))
-    with pytest.raises(NotFiniteError, match="student's loss or gradient is not finite") as caught:
-        run(DR, 1, broken)
-    params = caught.value.state.students.params
-    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params)), "there is something to go on with"
+@dataclass(frozen=True)
+class Poisoned(type(DOMAIN.env)):
+    """A maze whose rewards are not numbers."""
+
+    def step(self, key, scene, state, action):
+        state, after = super().step(key, scene, state, action)
+        return state, after._replace(reward=after.reward + jnp.nan)
+
+
+@pytest.mark.parametrize("method", [DR, replace(PLR_PERP, curator=CURATOR)], ids=["dr", "plr-perp"])
+def test_what_is_not_finite_stops_the_run_and_changes_nobody(method):
+    env = Poisoned(**vars(DOMAIN.env))
+    curriculum = Curriculum(method, replace(PARTS, domain=replace(DOMAIN, env=env)))
+    state = curriculum.init(KEY)
+    before = jax.tree.map(np.asarray, state.students.params)
+    with pytest.raises(NotFiniteError, match="gradient of the student is not finite") as caught:
+        curriculum.iterate(state, KEY)
+    after = caught.value.state
+    assert all(
+        np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after.students.params)), strict=True)
+    )
+    if method.curator:
+        assert int(after.buffers.size[0]) == 0, "no NaN enters a buffer"
 
 
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"generator": "teacher"}, "needs a utility"),
-        ({"utility": utilities.regret}, "only a teacher has one"),
-        ({"generator": "teacher", "utility": utilities.regret}, "students=2"),
+        ({"generator": Teacher(utilities.regret)}, "students=2"),
         ({"curator": Curator(score=scores.paired_regret)}, "students=2"),
         ({"train_on_new": False}, "never train at all"),
         ({"edits": 2}, "needs a curator"),
-        ({"queue": 4, "curator": Curator()}, "queue must be 1"),
+        ({"generator": Uniform(4), "curator": Curator()}, "levels_per_env must be 1"),
+        ({"generator": Uniform(0)}, "at least 1"),
         ({"edits": 1, "students": 2, "curator": Curator(score=scores.paired_regret)}, "choose another score"),
         ({"students": 3}, "one or two students"),
-        ({"generator": "random"}, "'uniform', 'fixed' or 'teacher'"),
     ],
 )
 def test_impossible_methods_get_a_sentence(fields, says):
@@ -222,11 +239,9 @@ def test_impossible_methods_get_a_sentence(fields, says):
         Method(**fields)
 
 
-def test_a_teacher_needs_a_network_and_a_fixed_generator_a_set():
+def test_a_teacher_needs_a_network():
     with pytest.raises(InputError, match="give Parts a network"):
         run(MINIMAX, 1, replace(PARTS, teacher=None))
-    with pytest.raises(InputError, match="give Parts that set"):
-        run(Method(generator="fixed"), 1)
 
 
 def test_scores_need_a_domain_that_knows_what_they_ask():
@@ -240,8 +255,8 @@ def test_scores_need_a_domain_that_knows_what_they_ask():
 def test_a_fixed_generator_and_true_regret():
     """Levels come from the given set only, and an oracle's regret is that of the best possible policy."""
     few = jax.vmap(DOMAIN.design.sample)(jax.random.split(jax.random.key(3), 3))
-    method = Method(generator="fixed", curator=replace(CURATOR, score=scores.true_regret, replay_rate=0.0))
-    states, _ = run(method, 2, replace(PARTS, levels=few))
+    method = Method(generator=Fixed(few), curator=replace(CURATOR, score=scores.true_regret, replay_rate=0.0))
+    states, _ = run(method, 2)
     buffer = jax.tree.map(lambda x: x[0], states[-1].buffers)
     assert int(buffer.size) <= 3
     optimal = np.asarray(jax.vmap(partial(DOMAIN.optimal_return, DOMAIN.env))(few))
@@ -249,3 +264,14 @@ def test_a_fixed_generator_and_true_regret():
         same = [j for j in range(3) if np.array_equal(buffer.entries.level.walls[i], few.walls[j])]
         assert same
         assert 0 <= buffer.entries.score[i] <= optimal[same].max() + 1e-6
+
+
+@pytest.mark.parametrize("fields", [{}, {"edits": 1}])
+def test_a_score_that_compares_students_is_refused_with_replay(fields):
+    def mine(evidence):
+        return evidence.regret
+
+    for score in (scores.paired_regret, scores.needs(scores.Need.BOTH_STUDENTS)(mine)):
+        with pytest.raises(InputError, match="choose another score, or replay_rate=0"):
+            replace(REPAIRED, curator=Curator(score=score), **fields)
+        replace(REPAIRED, curator=Curator(score=score, replay_rate=0.0))

@@ -1,9 +1,12 @@
-"""The verbs that show mazes and measure them."""
+"""The verb that shows mazes, and the benchmark of the maze env."""
+
+import sys
 
 import jax
 import pytest
+from benchmarks.__main__ import main as benchmarks
+from benchmarks.mazes import _play
 from PIL import Image
-from tutelage.interop.minigrid_speed import _play
 
 from tutelage.cli import main
 from tutelage.domains.maze import MazeDesign, MazeEnv
@@ -22,8 +25,13 @@ def test_levels_lists_and_draws_the_whole_suite(tmp_path, capsys):
         assert min(picture.size) > 1000
 
 
-def test_bench_prints_our_figures_beside_minigrids(capsys):
-    main(["bench", "env", "--levels", "2", "--steps", "20", "--view", "5"])
+def _bench(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "env", *arguments])
+    benchmarks()
+
+
+def test_the_benchmark_prints_our_figures_beside_minigrids(monkeypatch, capsys):
+    _bench(monkeypatch, "--levels", "2", "--steps", "20", "--view", "5")
     header, ours, reference = capsys.readouterr().out.splitlines()
     assert "see-through" in header
     assert "2 levels" in ours
@@ -31,14 +39,12 @@ def test_bench_prints_our_figures_beside_minigrids(capsys):
 
 
 @pytest.mark.parametrize("arguments", [["--steps", "0"], ["--levels", "0"], ["--view", "6"]])
-def test_bench_refuses_nonsense_with_one_sentence(arguments, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "env", *arguments])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("tutelage: ")
+def test_the_benchmark_refuses_nonsense_with_one_sentence(arguments, monkeypatch):
+    with pytest.raises(SystemExit, match=r"^benchmarks: "):
+        _bench(monkeypatch, *arguments)
 
 
-def test_bench_memory_does_not_grow_with_the_steps():
+def test_the_benchmarks_memory_does_not_grow_with_the_steps():
     levels = jax.vmap(MazeDesign().sample)(jax.random.split(jax.random.key(0), 4))
 
     def temporary(steps):

@@ -54,7 +54,7 @@ def test_full_mazes_still_have_room_for_agent_and_goal():
     assert bool(jax.vmap(valid)(levels).all())
 
 
-@pytest.mark.parametrize(("size", "blocks"), [(3, 0), (15, 168), (15, -1)])
+@pytest.mark.parametrize(("size", "blocks"), [(3, 0), (15, 168), (15, -1), (10**7, 0)])
 def test_impossible_designs_are_refused(size, blocks):
     with pytest.raises(InputError):
         MazeDesign(size, blocks)

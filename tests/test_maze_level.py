@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from tutelage.domains.maze.design import MazeDesign
 from tutelage.domains.maze.env import State
 from tutelage.domains.maze.image import draw, draw_state
-from tutelage.domains.maze.level import from_json, parse, show, to_json, valid
+from tutelage.domains.maze.level import parse, show, valid
 from tutelage.evaluation.images import gif, png, sheet
 from tutelage.types import InputError
 
@@ -54,8 +56,7 @@ def test_text_and_json_lose_nothing():
     for key in jax.random.split(jax.random.key(0), 20):
         level = design.sample(key)
         assert _same(parse(show(level)), level)
-        assert _same(from_json(json.loads(json.dumps(to_json(level)))), level)
-        assert _same(design.from_json(design.to_json(level)), level)
+        assert _same(design.from_json(json.loads(json.dumps(design.to_json(level)))), level)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +78,57 @@ def test_malformed_text_gets_a_clear_error(text, complaint):
         parse(text, size=8)
 
 
+def test_a_huge_drawing_is_refused_before_its_grid_is_made():
+    row = "#" * 10**6  # a square of that side would take a terabyte
+    with pytest.raises(InputError, match="too large for a grid of 255 × 255"):
+        parse(f"{row}\n#AG{row[3:]}\n{row}")
+
+
+BROKEN_ROWS = st.lists(st.text("#.GA>v<^ \n", max_size=8), max_size=8)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+)
+
+
+DESIGN = MazeDesign(size=8, blocks=0)
+
+
+def _read_or_complaint(value):
+    try:
+        return DESIGN.from_json(value), ""
+    except InputError as error:
+        return None, str(error)
+
+
+def _check_read(value):
+    """What is read is a valid level; all else gets a sentence."""
+    level, complaint = _read_or_complaint(value)
+    if level is None:
+        assert complaint.endswith(".")
+    else:
+        assert bool(valid(level))
+        assert _same(DESIGN.from_json(DESIGN.to_json(level)), level)
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=BROKEN_ROWS | ANYTHING)
+def test_anything_in_json_is_a_valid_level_or_refused(value):
+    _check_read(value)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_drawing_with_a_few_changed_cells_is_a_valid_level_or_refused(data):
+    cells = list("######\n#A.#G#\n#.#..#\n#...##\n######")
+    for _ in range(data.draw(st.integers(0, 4))):
+        cells[data.draw(st.integers(0, len(cells) - 1))] = data.draw(st.sampled_from("#.GAv<^x\n"))
+    _check_read("".join(cells).split("\n"))
+
+
 @pytest.mark.parametrize("value", [None, "#####", {"maze": []}, [1, 2], [["#"]]])
 def test_malformed_json_gets_a_clear_error(value):
     with pytest.raises(InputError, match="list of strings"):
-        from_json(value)
+        DESIGN.from_json(value)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +142,7 @@ def test_malformed_json_gets_a_clear_error(value):
         {"walls": jnp.zeros((5, 5), bool)},
     ],
 )
-def test_invalid_levels_are_recognised(change):
+def test_invalid_levels_are_recognized(change):
     assert not bool(valid(parse(SMALL)._replace(**change)))
 
 
@@ -104,8 +152,8 @@ def test_pictures_show_every_cell():
     assert picture.shape == (45, 45, 3)
     assert picture.dtype == np.uint8
     middles = picture[4::9, 4::9]
-    colours = {tuple(middles[row, column]) for row, column in [(0, 0), (1, 1), (1, 2), (1, 3)]}
-    assert len(colours) == 4, "wall, agent, floor and goal should differ"
+    colors = {tuple(middles[row, column]) for row, column in [(0, 0), (1, 1), (1, 2), (1, 3)]}
+    assert len(colors) == 4, "wall, agent, floor and goal should differ"
     moved = State(jnp.int32([1, 2]), jnp.int32(1), jnp.int32(1))
     assert np.array_equal(draw_state(level, moved, 9), draw(level._replace(agent=moved.agent, direction=1), 9))
 
@@ -114,8 +162,8 @@ def test_picture_files_are_whole_and_leave_nothing_behind(tmp_path):
     frames = [draw(parse(SMALL.replace("A", arrow))) for arrow in ">v<^"]
     gif(tmp_path / "episode.gif", frames)
     png(tmp_path / "new" / "sheet.png", sheet(frames, titles="abcd"))
-    with Image.open(tmp_path / "episode.gif") as film:
-        assert film.n_frames == 4
+    with Image.open(tmp_path / "episode.gif") as video:
+        assert video.n_frames == 4
     with Image.open(tmp_path / "new" / "sheet.png") as picture:
         assert picture.size == (2 * 80 + 3 * 16, 2 * 80 + 3 * 16)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["episode.gif", "new", "sheet.png"]

@@ -8,22 +8,21 @@ import pytest
 
 from tutelage.domains.maze.design import MazeDesign
 from tutelage.domains.maze.env import MazeEnv
-from tutelage.domains.maze.families import perfect_maze
 from tutelage.domains.maze.level import HEADINGS, Level, parse
 from tutelage.domains.maze.oracle import fewest_actions, optimal_return, shortest_path
-from tutelage.domains.maze.suite import drawing
+from tutelage.domains.maze.suite import drawing, perfect_maze
 
 FIND = jax.jit(jax.vmap(lambda level: (fewest_actions(level), shortest_path(level))))
 
 
-def _search(start, neighbours, found):
+def _search(start, neighbors, found):
     """How many steps lead from start to something found; −1 if none do."""
     distance, queue = {start: 0}, deque([start])
     while queue:
         node = queue.popleft()
         if found(node):
             return distance[node]
-        for other in neighbours(node):
+        for other in neighbors(node):
             if other not in distance:
                 distance[other] = distance[node] + 1
                 queue.append(other)

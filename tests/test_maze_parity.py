@@ -22,7 +22,7 @@ ACTION_ODDS = np.array([0.2, 0.2, 0.52, 0.02, 0.02, 0.02, 0.02])
 
 @partial(jax.jit, static_argnums=0)
 def _ours(env, levels, actions):
-    """What T actions [B, T] bring on B levels; an ended episode begins anew. The first observation comes apart."""
+    """What T actions [B, T] bring on B levels; an ended episode begins again. The first observation comes first."""
 
     def one_level(level, actions):
         scene = env.load(level)
@@ -104,7 +104,7 @@ def test_fixed_mazes(name, view, see_through):
 
 
 @pytest.mark.parametrize("max_steps", [1, 2, 3])
-def test_goal_and_limit_of_time_at_once(max_steps):
+def test_goal_and_time_limit_at_once(max_steps):
     level = parse("#####\n#A.G#\n#####")
     levels = jax.tree.map(lambda leaf: leaf[None], level)
     _compare(MazeEnv(max_steps=max_steps, reward="minigrid"), levels, np.full((1, 5), FORWARD, np.int32))
@@ -129,7 +129,9 @@ def test_one_environment_plays_mazes_of_all_sizes_on_one_grid():
     assert all(np.array_equal(one, other) for one, other in zip(*map(jax.tree.leaves, (small, large)), strict=True))
 
 
-@pytest.mark.parametrize("fields", [{"view": 4}, {"view": 33}, {"max_steps": 0}, {"reward": "dense"}])
+@pytest.mark.parametrize(
+    "fields", [{"view": 4}, {"view": 33}, {"max_steps": 0}, {"max_steps": 10**10}, {"reward": "dense"}]
+)
 def test_impossible_environments_are_refused(fields):
     with pytest.raises(InputError):
         MazeEnv(**fields)

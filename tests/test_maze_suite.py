@@ -10,10 +10,19 @@ from hypothesis import strategies as st
 
 from tutelage.domains import maze
 from tutelage.domains.maze.env import MazeEnv
-from tutelage.domains.maze.families import corridor, four_rooms, perfect_maze, simple_crossing
 from tutelage.domains.maze.level import show, valid
 from tutelage.domains.maze.oracle import fewest_actions
-from tutelage.domains.maze.suite import DRAWINGS, PAPER, drawing, paper_suite, suite
+from tutelage.domains.maze.suite import (
+    DRAWINGS,
+    PAPER,
+    corridor,
+    drawing,
+    four_rooms,
+    paper_suite,
+    perfect_maze,
+    simple_crossing,
+    suite,
+)
 
 SOLVE = jax.jit(jax.vmap(lambda level: (valid(level), fewest_actions(level))))
 
@@ -33,6 +42,18 @@ def test_drawings_are_read_exactly_and_can_be_solved(name):
     assert show(level) == text.rstrip("\n")
     assert bool(valid(level))
     assert int(fewest_actions(level)) > 0
+
+
+def test_labyrinth2_is_labyrinth_turned_clockwise_by_a_quarter():
+    one, other = drawing("Labyrinth"), drawing("Labyrinth2")
+
+    def turned(cell):
+        row, column = cell.tolist()
+        return [column, len(one.walls) - 1 - row]
+
+    assert np.array_equal(other.walls, np.rot90(one.walls, -1))
+    assert other.agent.tolist() == turned(one.agent)
+    assert other.goal.tolist() == turned(one.goal)
 
 
 def test_suites():

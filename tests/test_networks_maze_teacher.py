@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from probes import SOON
 
-from tutelage.domains.maze.editor import MazeEditor
+from tutelage.domains.maze.design import MazeEditor
 from tutelage.learning import mesh, ppo
 from tutelage.learning.network import Network
 from tutelage.learning.rollout import play

@@ -9,37 +9,39 @@ import jax
 import numpy as np
 import pytest
 
+from tutelage.curriculum import scores
+from tutelage.curriculum.curator import proportional
+from tutelage.curriculum.methods import METHODS
 from tutelage.domains.racing.track import Level
 from tutelage.training import checkpoints
-from tutelage.training.config import SCORES, MethodName, PresetName, Replay
+from tutelage.training.config import PresetName
+from tutelage.training.presets.choices import with_curator
 from tutelage.training.presets.racing import RacingSetup
 from tutelage.training.train import Programs, resume, train
 from tutelage.types import InputError
-
-METHODS = typing.get_args(MethodName)
 
 
 @pytest.mark.parametrize("preset", typing.get_args(PresetName))
 def test_every_method_has_parts_that_fit(preset):
     for method in METHODS:
         curriculum = RacingSetup.preset(preset, method).curriculum()
-        assert curriculum.method.queue == 1
-        assert (curriculum.parts.teacher is not None) == (curriculum.method.generator == "teacher")
+        assert curriculum.method.generator.levels_per_env == 1
+        assert (curriculum.parts.teacher is not None) == curriculum.method.generator.learns
 
 
 def test_the_papers_preset_is_its_table():
     paper = RacingSetup.preset("paper", "plr-perp")
-    ppo = paper.student
+    ppo = paper.ppo
     assert (ppo.gamma, ppo.gae_lambda, ppo.epochs, ppo.num_minibatches) == (0.99, 0.9, 8, 4)
     assert (ppo.clip_eps, ppo.learning_rate, ppo.adam_eps, ppo.max_grad_norm) == (0.2, 3e-4, 1e-5, 0.5)
     assert (ppo.value_loss, ppo.value_coef, ppo.normalize_returns, ppo.entropy_coef) == ("huber", 0.5, True, 0.0)
     assert (paper.num_envs, paper.num_steps, paper.total_steps) == (16, 125, 5_000_000)
-    curator = paper.record().curator
+    curator = paper.method.curator
     assert (curator.capacity, curator.replay_rate, curator.min_fill) == (8000, 0.5, 0.5)
-    assert (curator.prioritisation, curator.temperature, curator.staleness) == ("proportional", 1.0, 0.7)
-    assert curator.score is SCORES["positive-value-loss"]
-    assert RacingSetup.preset("paper", "repaired").record().curator.score is SCORES["max-mc-start"]
-    entropies = [RacingSetup.preset("paper", method).teacher.entropy_coef for method in ("paired", "repaired")]
+    assert (curator.prioritization, curator.temperature, curator.staleness) == (proportional, 1.0, 0.7)
+    assert curator.score is scores.positive_value_loss
+    assert RacingSetup.preset("paper", "repaired").method.curator.score is scores.max_mc_start
+    entropies = [RacingSetup.preset("paper", method).teacher_ppo.entropy_coef for method in ("paired", "repaired")]
     assert entropies == [0.0, 0.01]
 
 
@@ -105,8 +107,7 @@ def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(tmp_path):
 @pytest.mark.parametrize("method", ["dr", "minimax", "paired", "plr", "plr-perp"])  # the others are trained below
 def test_students_learn_by_every_method(method):
     config = RacingSetup.preset("tiny", method)
-    curator = config.curator if config.curator == Replay() else replace(config.curator, replay_rate=1.0)
-    curriculum = replace(config, curator=curator).curriculum()
+    curriculum = replace(config, method=with_curator(config.method, replay_rate=1.0)).curriculum()
     state = curriculum.init(jax.random.key(0))
     for i in range(2):  # a new level, then a replayed one where there is a curator
         state, metrics = curriculum.iterate(state, jax.random.key(i + 1))

@@ -5,14 +5,18 @@ import math
 import re
 from dataclasses import replace
 
+import jax.numpy as jnp
 import pytest
 
 from tutelage.curriculum import scores
+from tutelage.curriculum.generators import Fixed, Uniform
 from tutelage.curriculum.methods import METHODS
 from tutelage.learning.ppo import PPO
-from tutelage.training.config import Config, Evaluation, Replay, Storage, differences
-from tutelage.training.presets import SETUPS, known_setup, setup_named
+from tutelage.training.config import Config, Evaluation, Storage
+from tutelage.training.presets import SETUPS, setup_named
+from tutelage.training.presets.choices import with_curator
 from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.serialization import differences, find, name_of
 from tutelage.types import InputError
 
 PRESETS = ("paper", "released", "laptop", "tiny")
@@ -23,17 +27,15 @@ EVERY = [(setup, preset, method) for setup in SETUPS.values() for preset in PRES
 def test_every_preset_is_whole_and_survives_a_file(setup, preset, method):
     config = setup.preset(preset, method)
     config.check()
-    record = config.record()
-    assert record.replays == METHODS[method].replays
-    back = Config.from_json(json.loads(json.dumps(config.to_json())), setup)
-    assert back == config
+    assert (config.method.name, config.method.replays) == (method, METHODS[method].replays)
+    assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
 def test_the_papers_maze_preset_is_its_table():
     config = MazeSetup.preset("paper", "plr-perp")
     assert (config.num_envs, config.num_steps, config.total_steps) == (32, 256, 250_000_000)
-    assert config.student == PPO(0.995, 0.95, 5, 1, 0.2, "clipped", 0.5, 0.0, 1e-4, 0, 1e-5, 0.5)
-    curator = config.record().curator
+    assert config.ppo == PPO(0.995, 0.95, 5, 1, 0.2, "clipped", 0.5, 0.0, 1e-4, 0, 1e-5, 0.5)
+    curator = config.method.curator
     assert (curator.capacity, curator.replay_rate, curator.temperature, curator.staleness) == (4000, 0.5, 0.3, 0.3)
     assert curator.score is scores.max_mc
     assert (config.setup.view, config.setup.blocks, config.setup.hidden) == (7, 25, 256)
@@ -42,34 +44,32 @@ def test_the_papers_maze_preset_is_its_table():
 
 def test_the_released_codes_preset_differs_where_facts_say_so():
     released = MazeSetup.preset("released", "repaired")
-    assert released.record().curator.replay_rate == 0.95
-    assert released.student.entropy_coef == 0.0
-    assert MazeSetup.preset("released", "dr").student.entropy_coef == 0.01
+    assert released.method.curator.replay_rate == 0.95
+    assert released.ppo.entropy_coef == 0.0
+    assert MazeSetup.preset("released", "dr").ppo.entropy_coef == 0.01
     assert (released.setup.view, released.setup.head, released.setup.activation) == (5, (32,), "tanh")
-    assert MazeSetup.preset("released", "plr").record().curator.temperature == 0.1
+    assert MazeSetup.preset("released", "plr").method.curator.temperature == 0.1
     assert released.setup.domain().design.clears
     assert not MazeSetup.preset("paper", "repaired").setup.domain().design.clears
 
 
-def tiny(method="plr-perp", **changes):
-    return replace(MazeSetup.preset("tiny", method), **changes)
+def tiny(base="plr-perp", **changes):
+    return replace(MazeSetup.preset("tiny", base), **changes)
 
 
 IMPOSSIBLE = {
-    "dr has no curator, so --replay-rate means nothing": tiny("dr", curator=Replay(replay_rate=0.5)),
-    "min_fill is a share of the buffer, at most 1": tiny(curator=Replay(min_fill=32)),
-    "num_minibatches = 3 does not divide the": tiny(student=PPO(num_minibatches=3)),
-    "teacher.num_minibatches = 5 does not divide the": tiny("paired", teacher=PPO(num_minibatches=5)),
-    "replay rate of 0 there are none": tiny(curator=Replay(replay_rate=0.0)),
+    "num_minibatches = 3 does not divide the": tiny(ppo=PPO(num_minibatches=3)),
+    "teacher_ppo.num_minibatches = 5 does not divide the": tiny("paired", teacher_ppo=PPO(num_minibatches=5)),
+    "replay rate of 0 there are none": tiny(method=with_curator(METHODS["plr-perp"], replay_rate=0.0)),
     "total_steps must be at least 1, not 0": tiny(total_steps=0),
     "keep must be at least 1, not 0": tiny(storage=Storage(keep=0)),
     "maze has no suite 'f1'; it has: paper, maze": tiny(evaluation=Evaluation("f1")),
     "has no level 'Nowhere'": tiny(evaluation=Evaluation("maze", ("Nowhere",))),
-    "Edits start from replayed levels": tiny("dr", edits=3),
     "total_updates must be at least 1, not 0": tiny(total_updates=0),
     "final_episodes must be at least 1, not 0": tiny(evaluation=Evaluation("maze", final_episodes=0)),
-    "anneal_updates over some updates: choose one": tiny(anneal_lr=True, student=PPO(anneal_updates=10)),
-    "queue must be 1": tiny(queue=4),
+    "anneal_updates over some updates: choose one": tiny(anneal_lr=True, ppo=PPO(anneal_updates=10)),
+    "A seed is a number from 0 to 4294967295, not -1": tiny(seed=-1),
+    "A seed is a number from 0 to 4294967295, not 4294967296": tiny(seed=2**32),
 }
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(sentence):
 
 def test_learning_rates_fall_to_zero_at_the_end_that_comes_first():
     config = replace(MazeSetup.preset("laptop", "dr"), evaluation=Evaluation())
-    per_iteration = config.student.epochs * config.student.num_minibatches
+    per_iteration = config.ppo.epochs * config.ppo.num_minibatches
     whole = config.curriculum().parts.ppo.anneal_updates
     assert whole == math.ceil(config.total_steps / (config.num_envs * config.num_steps) * per_iteration)
     assert replace(config, total_updates=320).curriculum().parts.ppo.anneal_updates == 320
@@ -103,34 +103,40 @@ def changed(path, value):
     [
         ("colour", 3, "There is no option colour; known here are: method, setup, total_steps"),
         ("setup.colour", 3, "There is no option setup.colour; known here are: size"),
-        ("student.learning_rate", "fast", "student.learning_rate must be of type float, not 'fast'"),
+        ("ppo.learning_rate", "fast", "ppo.learning_rate must be of type float, not 'fast'"),
         ("num_envs", 2.5, "num_envs must be of type int, not 2.5"),
         ("num_envs", True, "num_envs must be of type int, not True"),
-        ("method", "sgd", "method must be one of dr, minimax"),
-        ("student", 3, "student must be a group of options, not 3"),
-        ("domain", "racing", "is for the domain 'racing', not for 'maze'"),
-        ("setup", None, "needs 'setup'"),
+        ("method", "sgd", "method must be a group of options, not 'sgd'"),
+        ("method.curator.score", 3, "method.curator.score must be the name of a function, not 3"),
+        ("method.curator.score", "best", "There is no 'best' in tutelage"),
+        ("method.curator.score", "os:system", "os:system is not part of tutelage, and no file may decide"),
+        ("method.generator.class", "os:path", "--allow os"),
+        ("method.generator", 1, "method.generator must be a group of options with the entry 'class'"),
+        ("ppo", 3, "ppo must be a group of options, not 3"),
+        ("setup", None, "setup must be a group of options with the entry 'class'"),
+        ("setup.class", "chess", "There is no 'chess' in tutelage"),
+        ("setup.class", "max-mc", "max-mc in setup is not a dataclass"),
         ("setup.head", 32, "setup.head must be a list, not 32"),
     ],
 )
 def test_a_file_with_nonsense_is_refused(path, value, sentence):
     with pytest.raises(InputError, match=re.escape(sentence)):
-        Config.from_json(changed(path, value), MazeSetup)
+        Config.from_json(changed(path, value))
 
 
 def test_a_file_that_lacks_an_option_is_refused():
     content = tiny().to_json()
     del content["total_steps"]
-    with pytest.raises(InputError, match="The option steps is missing"):
-        Config.from_json(content, MazeSetup)
+    with pytest.raises(InputError, match="The option total_steps is missing"):
+        Config.from_json(content)
 
 
 def test_only_what_changes_learning_separates_two_runs():
     one = tiny()
     assert not differences(one.learning(), replace(one, total_steps=99, storage=Storage(keep=7)).learning())
     assert differences(one.learning(), replace(one, seed=1).learning()) == ["seed: 0 and 1"]
-    other = replace(one, student=replace(one.student, clip_eps=0.3))
-    assert differences(one.learning(), other.learning()) == ["student.clip: 0.2 and 0.3"]
+    other = replace(one, ppo=replace(one.ppo, clip_eps=0.3))
+    assert differences(one.learning(), other.learning()) == ["ppo.clip_eps: 0.2 and 0.3"]
 
 
 def test_annealing_spreads_over_the_updates_to_be_expected():
@@ -140,11 +146,38 @@ def test_annealing_spreads_over_the_updates_to_be_expected():
 
 
 def test_a_setup_is_known_by_name_and_imported_only_if_the_user_says_so():
-    assert known_setup("maze") is MazeSetup
+    assert setup_named("maze") is MazeSetup
     assert setup_named("tutelage.training.presets.maze:MazeSetup") is MazeSetup
     with pytest.raises(InputError, match="does not come with tutelage"):
-        known_setup("os:system")
+        setup_named("chess")
     with pytest.raises(InputError, match="cannot be imported"):
         setup_named("nowhere_at_all:Setup")
-    with pytest.raises(InputError, match="is no Setup: it lacks name"):
+    with pytest.raises(InputError, match="is not a Setup: it lacks name"):
         setup_named("os:path")
+    for name in (":", ":Setup", "os:", ".here:Setup"):
+        with pytest.raises(InputError, match="is named module:Class"):
+            setup_named(name)
+
+
+def my_score(evidence):
+    """A user's own."""
+    return evidence.value.max()
+
+
+def test_a_function_of_the_users_own_is_saved_by_name_and_read_only_where_it_is_allowed():
+    config = tiny(method=with_curator(METHODS["plr-perp"], score=my_score))
+    content = json.loads(json.dumps(config.to_json()))
+    assert content["method"]["curator"]["score"] == "test_training_config:my_score"
+    with pytest.raises(InputError, match="--allow test_training_config"):
+        Config.from_json(content)
+    assert Config.from_json(content, allow=["test_training_config"]) == config
+    assert "test_training_config:my_score" in config.names()
+    assert find(name_of(scores.max_mc)) is scores.max_mc
+
+
+def test_what_has_no_name_cannot_be_saved():
+    with pytest.raises(InputError, match="define it at the top level of a module"):
+        tiny(method=with_curator(METHODS["plr-perp"], score=lambda evidence: 0.0)).to_json()
+    with pytest.raises(InputError, match="A configuration can hold"):
+        tiny("dr", method=replace(METHODS["dr"], generator=Fixed(jnp.zeros(3)))).to_json()
+    assert replace(METHODS["dr"], generator=Uniform(2)).generator.levels_per_env == 2

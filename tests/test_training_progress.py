@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from tutelage.training import progress
-from tutelage.training.progress import Progress, duration, latest, shortened
+from tutelage.training.progress import ProgressBar, duration, latest, shortened
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def clock(monkeypatch):
     return now
 
 
-def on_a_terminal(bar: Progress, width: int = 80) -> str:
+def on_a_terminal(bar: ProgressBar, width: int = 80) -> str:
     bar._console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system="standard")
     with bar._console.capture() as captured:
         bar._console.print(bar._drawn())
@@ -26,12 +26,10 @@ def on_a_terminal(bar: Progress, width: int = 80) -> str:
 
 
 def test_a_bar_fits_80_columns(clock):
-    bar = Progress(250_000_000, "plr-perp, seed 12", "steps")
+    bar = ProgressBar("plr-perp, seed 12", 250_000_000)
     clock[0] = 10
-    bar.update(1_234_567, latest({"replay": 0.0, "new/solved": 0.25, "new/return": 0.21}))
-    bar.update(
-        1_300_000, latest({"replay": 1.0, "replayed/solved": 0.5, "replayed/return": 0.4, "replayed/score": 0.1})
-    )
+    bar.update(1_234_567, {"replay": 0.0, "new/solved": 0.25, "new/return": 0.21})
+    bar.update(65_433, {"replay": 1.0, "replayed/solved": 0.5, "replayed/return": 0.4, "replayed/score": 0.1})
     first, second, *_ = on_a_terminal(bar).splitlines()
     assert max(len(first), len(second)) <= 80
     assert "━" * 8 in first
@@ -46,10 +44,10 @@ def test_facts_of_one_kind_do_not_touch_the_other(clock):
 
 
 def test_elsewhere_a_plain_line_now_and_then(clock, capsys):
-    with Progress(1000, "dr, seed 0", "steps") as bar:
+    with ProgressBar("dr, seed 0", 1000) as bar:
         for second in range(0, 200, 5):
             clock[0] = second
-            bar.update(second * 2, {"new": "solved 0.10"})
+            bar.update(10 if second else 0, {"replay": 0.0, "new/solved": 0.1})
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4  # after 10, 70, 130 and 190 seconds
     assert lines[1] == "dr, seed 0: 140 of 1,000 steps (14%), 2 steps/s, 7 min 10 s left; new: solved 0.10"
@@ -57,19 +55,19 @@ def test_elsewhere_a_plain_line_now_and_then(clock, capsys):
 
 
 def test_sentences_are_printed_unless_quiet(capsys):
-    with Progress(10, "dr", "steps") as bar:
-        bar.say("on the suite [bold]paper[/], mean solved 0.100")
+    with ProgressBar("dr", 10) as bar:
+        bar.write("on the suite [bold]paper[/], mean solved 0.100")
     assert capsys.readouterr().err == "on the suite [bold]paper[/], mean solved 0.100\n"
-    with Progress(10, "dr", "steps", quiet=True) as bar:
-        bar.say("nothing")
+    with ProgressBar("dr", 10, quiet=True) as bar:
+        bar.write("nothing")
         bar.update(5)
     assert capsys.readouterr().err == ""
 
 
 def test_a_resumed_run_does_not_count_what_was_done_before(clock):
-    bar = Progress(1000, "dr", "steps", done=900)
+    bar = ProgressBar("dr", 1000, done=900)
     clock[0] = 10
-    bar.update(910)
+    bar.update(10)
     assert "1 steps/s, 1 min 30 s left" in bar.line()
 
 

@@ -193,9 +193,9 @@ def test_a_signal_ends_the_iteration_saves_and_stops(whole, programs, tmp_path, 
 
 def test_a_checkpoint_of_another_configuration_is_refused_with_the_differences(copy):
     saved = json.loads((copy / "config.json").read_text())
-    saved["config"]["student"]["learning_rate"] = 0.5
+    saved["config"]["ppo"]["learning_rate"] = 0.5
     (copy / "config.json").write_text(json.dumps(saved))
-    with pytest.raises(InputError, match=re.escape("They differ in student.learning_rate: 0.001 and 0.5")):
+    with pytest.raises(InputError, match=re.escape("They differ in ppo.learning_rate: 0.001 and 0.5")):
         resume(copy, quiet=True)
 
 
@@ -236,8 +236,8 @@ def test_where_something_is_nothing_is_written_unasked(copy, programs, tmp_path,
 
 def test_programs_serve_one_configuration_whatever_its_seed(programs, tmp_path):
     programs.check(replace(CONFIG, seed=9, total_steps=CONFIG.total_steps + 1))
-    other = replace(CONFIG, student=replace(CONFIG.student, learning_rate=0.5))
-    with pytest.raises(InputError, match=r"another configuration's. They differ in student.learning_rate"):
+    other = replace(CONFIG, ppo=replace(CONFIG.ppo, learning_rate=0.5))
+    with pytest.raises(InputError, match=r"another configuration's. They differ in ppo.learning_rate"):
         train(other, tmp_path / "other", programs=programs, quiet=True)
     assert not (tmp_path / "other").exists()
 

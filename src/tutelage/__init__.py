@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tutelage.curriculum.curator import Curator
     from tutelage.curriculum.curriculum import Curriculum
     from tutelage.curriculum.methods import METHODS, Method
-    from tutelage.curriculum.step import Parts
+    from tutelage.curriculum.parts import Parts
     from tutelage.evaluation.evaluate import Evaluator
     from tutelage.learning.mesh import use_cores
     from tutelage.learning.network import Network
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tutelage.training.train import resume, train
     from tutelage.types import Design, Discrete, Domain, Env, InputError, Step, TestLevel
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "tutelage.checks": ("check_domain",),
     "tutelage.curriculum.curator": ("Curator",),
     "tutelage.curriculum.curriculum": ("Curriculum",),
     "tutelage.curriculum.methods": ("METHODS", "Method"),
-    "tutelage.curriculum.step": ("Parts",),
+    "tutelage.curriculum.parts": ("Parts",),
     "tutelage.evaluation.evaluate": ("Evaluator",),
     "tutelage.learning.mesh": ("use_cores",),
     "tutelage.learning.network": ("Network",),

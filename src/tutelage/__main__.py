@@ -1,4 +1,4 @@
-"""`python -m tutelage` is `tutelage`."""
+"""`python -m tutelage` is the command line."""
 
 from tutelage.cli import main
 

@@ -1,16 +1,16 @@
-"""The contracts between the four rooms: Level, Env, Design, Domain, Step and the spaces.
+"""The contracts between a domain and everything that trains on it: Level, Env, Design, Domain, Step and the spaces.
 
-An environment here is an *underspecified POMDP* (paper, section 2): the rules are the environment, everything that
-may differ from one task to the next is the **level** θ. Levels, scenes, states and observations are pytrees of
-arrays with static shapes. All methods are pure functions of one level; callers `vmap`.
+An environment here is an *underspecified POMDP* (paper, section 2): the env holds the rules, and the **level** θ holds
+everything that may differ from one task to the next. Levels, scenes, states and observations are pytrees of arrays with
+static shapes. All methods are pure functions of one level; callers `vmap`.
 
 Shape glossary, used in every docstring:
 
     S     students (1, or 2: protagonist and antagonist)
-    B     levels played side by side, one worker each
+    B     envs: levels played side by side
     T     steps of a rollout
     K     slots of a curator's buffer
-    N     levels in the queue of one worker
+    N     levels in the queue of one env
     A     discrete actions
     H, W  height and width of a picture or a grid
 """
@@ -18,20 +18,23 @@ Shape glossary, used in every docstring:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, UInt8
+from numpy.typing import NDArray
 
 Key = jax.Array
 """A typed PRNG key, as made by `jax.random.key`."""
 
 Level = Any
-"""Everything that sets one task apart from another of the same domain: a pytree of arrays of static shape."""
+"""What distinguishes one task of a domain from another: a pytree of arrays of static shape."""
 
 Scene = Any
-"""What `Env.load` makes of a level: all that steps read and none changes."""
+"""What `Env.load` makes of a level: data that every step reads and none changes."""
 
 State = Any
 """What changes from step to step."""
@@ -47,7 +50,7 @@ Json = Any
 
 
 class InputError(ValueError):
-    """Something a user gave cannot be used. The message says what is wrong and what to do; no traceback is needed."""
+    """A user's input cannot be used. The message says what is wrong and what to do; no traceback is needed."""
 
 
 @dataclass(frozen=True)
@@ -73,37 +76,40 @@ Space = Discrete | Box
 
 
 class Step(NamedTuple):
-    """What one environment step gives back, beside the next state."""
+    """The result of one environment step, beside the next state."""
 
     obs: Obs
-    """The observation after the step, also when the episode has ended: its last, never the next one's first."""
-    reward: jax.Array  # f32[]
-    terminated: jax.Array  # bool[]: the task is over; nothing more can be earned
-    truncated: jax.Array  # bool[]: a limit of time cut the episode short
+    """The observation after the step. At the end of an episode it is the last one, never the next one's first."""
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    """The task is over; nothing more can be earned."""
+    truncated: Bool[Array, ""]
+    """The time limit cut the episode short."""
 
 
 @runtime_checkable
 class Env(Protocol):
-    """The rules: a family of POMDPs, one for each level. Usually a frozen dataclass whose fields are the statics.
+    """The rules: a family of POMDPs, one for each level. Usually a frozen dataclass that inherits from this class.
 
     There is no auto-reset: a rollout decides what follows an ended episode.
     """
 
-    @property
-    def actions(self) -> Space:
-        """What `step` takes."""
-        ...
+    # Properties of this class would be the defaults of a dataclass that declares fields of the same names.
+    if TYPE_CHECKING:
 
-    @property
-    def horizon(self) -> int:
-        """No episode is longer than this many steps."""
-        ...
+        @property
+        def actions(self) -> Space:
+            """What `step` takes."""
+
+        @property
+        def horizon(self) -> int:
+            """No episode is longer than this many steps."""
 
     def load(self, level: Level) -> Scene:
         """Expand a level once into what every step reads. The default is the level itself.
 
-        A rollout calls it outside its loop, so that what it makes (a padded grid, a texture) is neither computed
-        nor copied in each step.
+        A rollout calls it outside its loop, so that its result (a padded grid, a texture) is neither computed nor
+        copied in each step.
         """
         return level
 
@@ -116,57 +122,93 @@ class Env(Protocol):
         ...
 
 
-@runtime_checkable
-class Design(Protocol):
-    """Θ, the space of levels: everything that makes, changes, measures or shows one."""
+class Design:
+    """Θ, the space of levels. A design inherits from this class and defines `sample`; all else is optional.
 
-    @property
-    def editor(self) -> Env:
-        """The teacher's MDP. Its level is the empty tuple, and every episode lasts exactly `editor.horizon` steps."""
-        ...
+    | member                 | needed by                                         | without it                |
+    |------------------------|---------------------------------------------------|---------------------------|
+    | `sample`               | all methods                                       |                           |
+    | `editor`, `build`      | methods with a teacher: Minimax, PAIRED, REPAIRED | these methods are refused |
+    | `mutate`               | methods with edits: ACCEL                         | these methods are refused |
+    | `image`                | pictures of levels                                | there are none            |
+    | `describe`             | complexity metrics                                | there are none            |
+    | `valid`                | checks of levels from files                       | every level is valid      |
+    | `to_json`, `from_json` | levels in files                                   | arrays as nested lists    |
+    """
 
     def sample(self, key: Key) -> Level:
-        """Draw a level by domain randomisation."""
-        ...
+        """Draw a level by domain randomization."""
+        raise NotImplementedError(f"{type(self).__name__} does not define `sample`.")
 
-    def build(self, key: Key, state: State) -> Level:
-        """The level that the editor's last state describes."""
-        ...
+    # Without a default: `supports` says whether a design has them.
+    if TYPE_CHECKING:
 
-    def mutate(self, key: Key, level: Level) -> Level:
-        """Make one small edit (ACCEL)."""
-        ...
+        @property
+        def editor(self) -> Env:
+            """The teacher's MDP. Its level is (), and every episode lasts exactly `editor.horizon` steps."""
 
-    def valid(self, level: Level) -> jax.Array:
-        """bool[]: whether this is a level at all. It need not be solvable."""
-        ...
+        def build(self, key: Key, state: State) -> Level:
+            """Turn the editor's last state into a level."""
 
-    def describe(self, level: Level) -> dict[str, jax.Array]:
-        """Measures of complexity, a scalar each."""
-        ...
+        def mutate(self, key: Key, level: Level) -> Level:
+            """Make one small edit."""
 
-    def image(self, level: Level) -> jax.Array:
-        """u8[H, W, 3]: a picture for people."""
-        ...
+        def image(self, level: Level) -> UInt8[Array, "H W 3"]:
+            """Draw a level for people."""
+
+    def valid(self, level: Level) -> Bool[Array, ""]:
+        """Whether this is a level at all. It need not be solvable."""
+        return jnp.array(True)
+
+    def describe(self, level: Level) -> dict[str, Array]:
+        """Complexity metrics, a scalar each."""
+        return {}
 
     def to_json(self, level: Level) -> Json:
-        """A level as plain data. The default writes the pytree's arrays as lists, in order."""
+        """A level as plain data. The default is a list of the pytree's arrays, each as a list."""
         return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(level)]
 
     def from_json(self, value: Json) -> Level:
         """The inverse of `to_json`."""
-        like = jax.eval_shape(self.sample, jax.random.key(0))
-        shapes, tree = jax.tree.flatten(like)
+        shapes, tree = jax.tree.flatten(jax.eval_shape(self.sample, jax.random.key(0)))
         if not isinstance(value, list) or len(value) != len(shapes):
             raise InputError(f"A level of this domain is a list of {len(shapes)} arrays; got {value!r:.80}.")
-        try:
-            leaves = [np.asarray(leaf, shape.dtype) for leaf, shape in zip(value, shapes, strict=True)]
-        except (TypeError, ValueError) as error:
-            raise InputError(f"The arrays of a level are numbers in lists of equal lengths: {error}.") from None
-        for leaf, shape in zip(leaves, shapes, strict=True):
-            if leaf.shape != shape.shape:
-                raise InputError(f"An array of this level should have shape {shape.shape}, not {leaf.shape}.")
-        return jax.tree.unflatten(tree, leaves)
+        return jax.tree.unflatten(tree, [_array(leaf, shape) for leaf, shape in zip(value, shapes, strict=True)])
+
+
+def _array(value: Json, like: jax.ShapeDtypeStruct) -> NDArray[Any]:
+    """Nested lists as an array of the given shape and dtype, or an `InputError` if they are none."""
+    try:
+        with np.errstate(all="ignore"):
+            found = np.asarray(value)
+            array = found.astype(like.dtype)
+            exact = bool(np.all(array == found)) or np.issubdtype(like.dtype, np.inexact)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"The arrays of a level are numbers in lists of equal lengths: {error}.") from None
+    if found.shape != like.shape:
+        raise InputError(f"An array of this level should have shape {like.shape}, not {found.shape}.")
+    if found.dtype.kind not in "biuf" or not exact:
+        raise InputError(f"An array of this level should hold numbers of type {like.dtype}; got {value!r:.80}.")
+    return array
+
+
+Member = Literal["editor", "build", "mutate", "image"]
+"""An optional member of a design that has no default."""
+
+
+def supports(design: Design, *members: Member) -> bool:
+    """Whether a design has all of these optional members."""
+    return all(getattr(design, member, None) is not None for member in members)
+
+
+def require_support(design: Design, *members: Member, purpose: str) -> None:
+    """Raise an `InputError` unless a design has all of these; `purpose` is the subject of the sentence, say "ACCEL"."""
+    lacking = [f"`{member}`" for member in members if not supports(design, member)]
+    if lacking:
+        raise InputError(
+            f"{purpose} needs a design with {' and '.join(lacking)}, which {type(design).__name__} lacks; define "
+            "what is missing as `tutelage.types.Design` describes it, or choose another method."
+        )
 
 
 @dataclass(frozen=True)
@@ -182,17 +224,17 @@ class TestLevel:
 
 @dataclass(frozen=True)
 class Domain:
-    """All that the library needs to know of something to practise on."""
+    """An env, its levels, and what is known about them: everything that the library needs to train on it."""
 
     name: str
     env: Env
     design: Design
-    suites: Mapping[str, tuple[TestLevel, ...]]
+    suites: Mapping[str, tuple[TestLevel, ...]] = field(default_factory=dict)
     """Zero-shot benchmarks by name."""
-    optimal_return: Callable[[Any, Level], jax.Array] | None = None
-    """An oracle (env, level) → f32[]: the best return that any policy could get, where that is known. The env is the
-    domain's own or a test level's, which may have another limit of time."""
+    optimal_return: Callable[[Any, Level], Float[Array, ""]] | None = None
+    """An oracle (env, level) → the best return of any policy, where that is known. The env is the domain's own or a
+    test level's, which may have another time limit."""
     solved_above: float | None = None
-    """An episode counts as solved if its return is greater than this; None where nothing is ever solved."""
-    frame: Callable[[Any, Scene, State], jax.Array] | None = None
-    """(env, scene, state) → u8[H, W, 3]: a moment of an episode for people; without it, films show the level only."""
+    """An episode counts as solved if its return is greater than this; None if episodes are never solved."""
+    frame: Callable[[Any, Scene, State], UInt8[Array, "H W 3"]] | None = None
+    """(env, scene, state) → one frame of an episode, for people. Without it, videos show the level only."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +20,8 @@ from tutelage.analysis.policies import PolicyScore, read_policy_scores
 from tutelage.analysis.statistics import Scores
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import read_csv
-from tutelage.training.config import flat
 from tutelage.training.run import TIMING, Run
+from tutelage.training.serialization import flat
 from tutelage.types import InputError, Json
 
 Rows = Sequence[Mapping[str, Any]]
@@ -78,17 +78,12 @@ class RunResults:
     @property
     def method(self) -> str:
         """Its name, as on the command line."""
-        return str(self.run.config.method)
+        return self.run.config.method.name
 
     @cached_property
     def options(self) -> dict[str, Json]:
-        """The configuration by dotted name; an option that was left to the method has the value that was used."""
-        config, method = self.run.config, self.run.config.record()
-        used = {name: getattr(method, name) for name in ("train_on_new", "edits", "queue")}
-        if method.curator:
-            used |= {f"curator.{field.name}": getattr(method.curator, field.name) for field in fields(method.curator)}
-        found = flat(config.to_json())
-        return found | {name: _plain(value) for name, value in used.items() if found.get(name) is None}
+        """The configuration by dotted name."""
+        return flat(self.run.config.to_json())
 
     @cached_property
     def settings(self) -> dict[str, Json]:
@@ -158,7 +153,7 @@ class Results:
             partly: leave out runs that were not evaluated on this suite, instead of refusing them.
         """
         domain = _only(
-            {str(run.run.config.setup.name): run.directory for run in self.runs}, "trained on {}", "runs of one domain"
+            {run.run.config.setup.name: run.directory for run in self.runs}, "trained on {}", "runs of one domain"
         )
         suite = suite or self._only_suite()
         rows = {run.directory: [row for row in run.evaluations if row["suite"] == suite] for run in self.runs}
@@ -344,8 +339,3 @@ def _has(value: Json, types: Mapping[str, Any]) -> bool:
     return isinstance(value, dict) and all(
         isinstance(value.get(name), kind) and not isinstance(value.get(name), bool) for name, kind in types.items()
     )
-
-
-def _plain(value: Any) -> Json:
-    """A function by the name that the command line uses; anything else as it is."""
-    return value.__name__.replace("_", "-") if callable(value) else value

@@ -6,6 +6,7 @@ done from Python, too. Only the file of the verb that was asked for is imported.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ VERBS = {
     "play": ("play", "Play", "Make a video of one episode."),
     "compare": ("compare", "Compare", "Compare methods by their runs: tables, tests and figures."),
     "report": ("report", "Report", "Make one HTML page of one run or several."),
+    "study": ("study", "StudyVerb", "Run, watch and collect many runs from one file."),
     "levels": ("levels", "Levels", "List and draw the test levels of a domain."),
     "game": ("game", "Game", "Play the dual curriculum game on matrices (the paper's theory)."),
 }
@@ -40,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _parse([first, *rest]).run()
     except KeyboardInterrupt:
         _end(130, "interrupted.")
+    except BrokenPipeError:  # of `tutelage ... | head`, which has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
     except Exception as error:
         if not _is_input(error):
             raise
@@ -81,48 +86,30 @@ def _parse(arguments: Sequence[str]) -> Any:
     name, *options = arguments
     if name.startswith("--tyro-"):
         return _every_verb(arguments)
-    return _train(options) if name == "train" else _parsed(_class(name), name, options)
-
-
-def _train(arguments: Sequence[str]) -> Any:
-    """`train`, whose defaults depend on the preset, and that on the domain and the method."""
-    train = import_module("tutelage.cli.train")
-
-    def parsed(config: Any) -> Any:
-        kind = train.Train[type(config.setup)]
-        return _parsed(kind, "train", arguments, default=kind(config))
-
-    config = train.default_config(arguments)
-    verb = parsed(config)
-    if verb.config_file is None and verb.config.method != config.method:
-        # another word of the command looked like a method, and its preset's defaults are not this one's
-        verb = parsed(train.default_config(arguments, verb.config.method))
-    return verb
-
-
-def _parsed(kind: Any, name: str, arguments: Sequence[str], **options: Any) -> Any:
-    import tyro
-
-    return tyro.cli(
-        kind,
-        args=arguments,
-        prog=f"tutelage {name}",
-        config=(tyro.conf.OmitArgPrefixes,) if name == "game" else (),
-        **options,
-    )
+    if name == "train":  # whose defaults depend on the preset, and that on the domain and the method
+        return import_module("tutelage.cli.train").parse(options)
+    return _tyro(_class(name), options, f"tutelage {name}")
 
 
 def _every_verb(arguments: Sequence[str]) -> Any:
     """All verbs at once, which shell completion needs."""
+    from tyro.conf import subcommand
+
+    from tutelage.cli import train
+
+    config = train.default_config(["plr-perp"])
+    kinds: dict[str, Any] = {name: _class(name) for name in VERBS} | {"train": train.Train[type(config.setup)]}  # type: ignore[misc]
+    defaults = {"train": {"default": kinds["train"](config.method.name, config)}}
+    verbs: Any = Union[tuple(Annotated[kinds[name], subcommand(name, **defaults.get(name, {}))] for name in VERBS)]  # noqa: UP007
+    with train.functions_by_name():
+        return _tyro(verbs, arguments, "tutelage")
+
+
+def _tyro(kind: Any, arguments: Sequence[str], program: str) -> Any:
     import tyro
 
-    train = import_module("tutelage.cli.train")
-    config = train.default_config([])
-    kinds = {name: _class(name) for name in VERBS} | {"train": train.Train[type(config.setup)]}
-    defaults = {"train": {"default": kinds["train"](config)}}
-    verbs = [Annotated[kind, tyro.conf.subcommand(name, **defaults.get(name, {}))] for name, kind in kinds.items()]
-    every: Any = Union[tuple(verbs)]  # noqa: UP007, a list cannot be written with bars
-    return tyro.cli(every, args=arguments, prog="tutelage", description=DESCRIPTION)
+    # the verbs `game` and `study` have verbs of their own, whose options need no prefix
+    return tyro.cli(kind, args=arguments, prog=program, config=(tyro.conf.OmitArgPrefixes, tyro.conf.AvoidSubcommands))
 
 
 def _class(name: str) -> Any:

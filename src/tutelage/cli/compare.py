@@ -13,7 +13,7 @@ from tutelage.analysis import plots
 from tutelage.analysis.compare import Comparison, compare
 from tutelage.analysis.results import Clock, Metric, Results, Study
 from tutelage.analysis.tables import show
-from tutelage.cli.options import check_directory, failed_to_write, prepared
+from tutelage.cli.options import check_directory, failed_to_write, prepare
 from tutelage.files import csv_text, write_atomically
 from tutelage.training.run import find_runs
 from tutelage.types import InputError
@@ -40,13 +40,14 @@ class Compare:
     """Make intervals by resampling runs with all their levels, instead of each level's runs by themselves."""
     out: Path = Path("compare")
     """The directory to write to."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Print the tables and write the files."""
         check_directory(self.out, "--out")
-        results = Results(find_runs(self.runs, prepared(self.domain)))
+        prepare()
+        results = Results(find_runs(self.runs, self.allow))
         study = results.study(self.suite, self.metric)
         comparisons = list(self._comparisons(study))
         show(*(table for comparison in comparisons for table in comparison.tables()))

@@ -10,12 +10,13 @@ from tyro.conf import Positional
 
 from tutelage.analysis.policies import COLUMNS, PolicyScore, policy_tables
 from tutelage.analysis.tables import show
-from tutelage.cli.options import check_file, check_known, failed_to_write, file_name, prepared, seed_key
+from tutelage.cli.options import check_file, failed_to_write, file_name, prepare, seed_key
 from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores
 from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.files import csv_text, write_atomically
 from tutelage.training.config import Setup
-from tutelage.training.progress import Progress
+from tutelage.training.presets.choices import checked_name
+from tutelage.training.progress import ProgressBar
 from tutelage.training.run import Run
 from tutelage.types import InputError, TestLevel
 
@@ -43,8 +44,8 @@ class Eval:
     """All levels and all actions follow from this number."""
     out: Path | None = None
     """The file to write; by default eval-SUITE.csv in each run's directory, where `tutelage report` finds it."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Evaluate all runs, print the table and write the files."""
@@ -52,16 +53,16 @@ class Eval:
             raise InputError("Name at least one run directory.")
         if self.out:
             check_file(self.out, "--out")
-        setup = prepared(self.domain)
+        prepare()
         seed_key(self.seed)
-        runs = [Run.load(directory, setup) for directory in self.runs]
+        runs = [Run.load(directory, self.allow) for directory in self.runs]
         suites = {self._suite(run) for run in runs}
         if len({run.domain.name for run in runs}) > 1 or len(suites) > 1:
             raise InputError("These runs are of different domains or suites; evaluate them in separate calls.")
         (suite,) = suites
         policies = len(runs) + (3 if self.baselines else 0)
         total = policies * len(self._levels(runs[0], suite))
-        with Progress(total, "eval", "levels") as progress:
+        with ProgressBar("eval", total, unit="levels") as progress:
             trained, baselines = self._scores(runs, suite, progress)
         show(*policy_tables([(column[0].policy, column) for column in (*trained, *baselines)]))
         self._write(suite, trained, baselines)
@@ -70,17 +71,16 @@ class Eval:
         suite = self.suite or run.config.evaluation.suite or next(iter(run.domain.suites), "")
         if not suite:
             raise InputError(f"{run.domain.name} has no test levels to evaluate on.")
-        check_known(suite, run.domain.suites, f"suite of {run.domain.name}")
-        return suite
+        return checked_name(f"suite of {run.domain.name}", suite, run.domain.suites)
 
     def _levels(self, run: Run, suite: str) -> tuple[TestLevel, ...]:
         for name in self.levels:
-            check_known(name, (level.name for level in run.domain.suites[suite]), f"level in the suite {suite}")
+            checked_name(f"level in the suite {suite}", name, (level.name for level in run.domain.suites[suite]))
         chosen = replace(run.config.evaluation, suite=suite, test_levels=self.levels)
         return replace(run.config, evaluation=chosen).test_levels(run.domain)
 
     def _scores(
-        self, runs: Sequence[Run], suite: str, progress: Progress
+        self, runs: Sequence[Run], suite: str, progress: ProgressBar
     ) -> tuple[list[list[PolicyScore]], list[list[PolicyScore]]]:
         """Of each run, and of each baseline for the first run."""
         key = seed_key(self.seed)
@@ -92,13 +92,13 @@ class Eval:
                 levels = self._levels(run, suite)
                 evaluators[setup] = Evaluator(run.domain, levels, run.network, self.episodes, self.greedy)
             about = suite, self.greedy, None if steps is None else int(steps[-1])
-            scores = evaluators[setup](run.params, key, progress.advance)
+            scores = evaluators[setup](run.params, key, progress.update)
             trained.append([PolicyScore.of(score, str(run.directory), *about) for score in scores])
         baselines = []
         if self.baselines:
             for name, greedy, scores in self._baselines(runs[0], evaluators[runs[0].config.setup]):
                 baselines.append([PolicyScore.of(score, name, suite, greedy) for score in scores])
-                progress.advance(len(scores))
+                progress.update(len(scores))
         return trained, baselines
 
     def _baselines(self, run: Run, evaluator: Evaluator) -> Iterator[tuple[str, bool | None, list[Score]]]:

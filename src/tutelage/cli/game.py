@@ -1,4 +1,4 @@
-"""`tutelage game`: the theory at work on the paper's example or on a matrix of the user's."""
+"""`tutelage game`: the theory on the paper's example or on a matrix of the user's."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ _SHARES = [step / 40 for step in range(41)]
 
 @dataclass(frozen=True)
 class Example:
-    """The paper's table for Corollary 1: two levels ask for opposite policies, many for a safe one."""
+    """The paper's table for Corollary 1: four policies; two levels need opposite ones, the others do not."""
 
     B: float = 1.0
     """The greatest payoff."""
-    n: int = 20
-    """Levels are θ_0 … θ_n."""
+    levels: int = 21
+    """N, how many levels there are."""
     epsilon: float | None = None
-    """What the safe policy π_2 earns above pB/2. Without it, enough for the student to prefer π_2."""
+    """What π_2 and π_3 earn above pB/2 on average. By default enough for the student to prefer them."""
 
     title = "the paper's example"
 
     def _epsilon(self, p: float) -> float:
-        return games.telling_epsilon(self.B, p, self.n) if self.epsilon is None else self.epsilon
+        return games.default_epsilon(self.B, p, self.levels) if self.epsilon is None else self.epsilon
 
     def payoffs(self, p: float) -> Matrix:
         """The table."""
-        return games.example_payoffs(self.B, p, self._epsilon(p), self.n)
+        return games.example_payoffs(self.B, p, self._epsilon(p), self.levels)
 
     def remarks(self, p: float) -> list[str]:
         """Whether the profile that the paper gives is an equilibrium."""
-        game, profile = games.plr_game(self.payoffs(p), p), games.example_profile(self.n)
-        least = games.least_epsilon(self.B, p, self.n)
+        game, profile = games.plr_game(self.payoffs(p), p), games.example_profile(self.levels)
+        least = games.least_epsilon(self.B, p, self.levels)
         verdict = "is" if game.is_equilibrium(profile) else "is not"
         return [
             f"The paper's profile {verdict} an equilibrium of PLR's dual curriculum game",
-            "  student 1 π_2; curator 0.5 θ_0 + 0.5 θ_1; generator uniform",
+            "  student 0.5 π_2 + 0.5 π_3; curator 0.5 θ_0 + 0.5 θ_1; generator uniform",
             f"  The student gains {game.gaps(profile).student:.4g} by deviating.",
             f"  ε = {self._epsilon(p):.4g}, and an equilibrium needs ε ≥ (1−p)B/N = {least:.4g}.",
             "",
         ]
 
     def sweep(self, payoffs: Matrix, shares: Sequence[float]) -> list[games.WorstCase]:
-        """Worst-case regret for each p, whose own table takes the place of `payoffs`."""
-        return games.example_sweep(self.B, self.n, shares)
+        """Worst-case regret for each p; each has its own table, so `payoffs` is not used."""
+        return games.example_sweep(self.B, self.levels, shares)
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class MatrixFile:
         return self.file.name
 
     def payoffs(self, p: float) -> Matrix:
-        """The matrix; p has no part in it."""
+        """The matrix, which does not depend on p."""
         return games.read_payoffs(self.file)
 
     def remarks(self, p: float) -> list[str]:
-        """Nothing is known of a user's matrix beforehand."""
+        """There is nothing to add for a user's matrix."""
         return []
 
     def sweep(self, payoffs: Matrix, shares: Sequence[float]) -> list[games.WorstCase]:
@@ -87,14 +87,14 @@ class MatrixFile:
 @configure(CascadeSubcommandArgs)  # `game example --p 0.5` reads better than `game --p 0.5 example`
 @dataclass(frozen=True)
 class Game:
-    """See Theorem 1 and its corollaries at work on a payoff matrix, and the six methods learning on it."""
+    """Show Theorem 1 and its corollaries on a payoff matrix, and how the six methods learn on it."""
 
     base: Annotated[Example, subcommand("example")] | Annotated[MatrixFile, subcommand("matrix")]
     """The base game."""
     p: float = 0.5
     """The share of levels that the first teacher, the curator, chooses: the replay rate."""
     iterations: int = 5000
-    """How long the methods learn."""
+    """How many iterations the methods learn for."""
     runs: int = 16
     """How many independent runs of each method."""
     seed: int = 0
@@ -151,7 +151,7 @@ def _base_game(payoffs: Matrix) -> list[str]:
     student, teacher, optimum = games.minimax_regret(payoffs)
     policies, levels = payoffs.shape
     lines = [f"Base game: {policies} policies × {levels} levels"]
-    # Equal neighbours share a column, so that the example fits on a screen whatever its n.
+    # Equal neighbors share a column, so that the example fits on a screen whatever its number of levels.
     groups = [list(group) for _, group in groupby(range(levels), key=lambda level: payoffs[:, level].tobytes())]
     if len(groups) <= 10 and policies <= 20:
         names = [f"θ_{group[0]}" + (f"…{group[-1]}" if len(group) > 1 else "") for group in groups]
@@ -168,8 +168,6 @@ def _base_game(payoffs: Matrix) -> list[str]:
 def _theory(payoffs: Matrix, p: float) -> list[str]:
     game, profile = games.plr_game(payoffs, p), games.plr_equilibrium(payoffs, p)
     worst, optimum, bound = games.corollary_1(payoffs, p, profile.student)
-    student, teacher, _ = games.minimax_regret(payoffs)
-    robust_gap = max(games.robust_game(payoffs, p).gaps(games.Profile(student, teacher, teacher)))
     approximations = games.theorem_1(game, profile)
     return [
         f"PLR's equilibrium with a uniform generator, p = {p:g} (largest gap {max(game.gaps(profile)):.1g})",
@@ -182,10 +180,25 @@ def _theory(payoffs: Matrix, p: float) -> list[str]:
         ),
         "",
         "Corollary 1: the student's worst-case regret at this equilibrium",
-        f"  {worst:.4f} ≤ R* + 2(B⁺−B⁻)(1−p) = {bound:.4f}; above R* by {worst - optimum:.4f}",
-        "Corollary 2: the same where both teachers maximise regret",
-        f"  {games.worst_case_regret(payoffs, student):.4f} = R* (largest gap {robust_gap:.1g})",
+        f"  {worst:.4f} ≤ R* + 2(B⁺−B⁻)(1−p) = {bound:.4f}; above R* by {worst - optimum:z.4f}",
+        "Corollary 2: the student's worst-case regret where both teachers maximize regret",
+        *_robust(payoffs, p),
         "",
+    ]
+
+
+def _robust(payoffs: Matrix, p: float) -> list[str]:
+    try:
+        profiles, regrets, optimum = games.corollary_2(payoffs, p)
+    except InputError as error:
+        return [f"  {error}"]
+    if not profiles:
+        return ["  The search found no equilibrium that is exact up to rounding."]
+    gap = max(max(games.robust_game(payoffs, p).gaps(profile)) for profile in profiles)
+    return [
+        f"  {min(regrets):.4f} to {max(regrets):.4f}; R* = {optimum:.4f}",
+        f"  equilibria found by pivoting: {len(profiles)} (largest gap {gap:.1g}); the first:",
+        f"  student {_mixture('π', profiles[0].student)}; both teachers {_mixture('θ', profiles[0].first)}",
     ]
 
 
@@ -197,16 +210,16 @@ def _outcome(payoffs: Matrix, curves: dict[str, Matrix]) -> list[str]:
         f"Worst-case regret of the average student after {iterations} iterations, mean of {runs} runs",
         *_table(
             ["method", "regret", "above R*"],
-            ([name, f"{regret:.4f}", f"{regret - optimum:.4f}"] for name, regret in regrets.items()),
+            ([name, f"{regret:.4f}", f"{regret - optimum:z.4f}"] for name, regret in regrets.items()),
         ),
     ]
 
 
 def _mixture(symbol: str, strategy: Strategy, terms: int = 6) -> str:
-    """The likeliest actions of a mixed strategy, as 0.5 π_0 + 0.5 π_1."""
-    likeliest = [i for i in np.argsort(-strategy, kind="stable") if strategy[i] > 1e-9]
-    shown = " + ".join(f"{strategy[i]:.4g} {symbol}_{i}" for i in sorted(likeliest[:terms]))
-    return shown + (f" + {len(likeliest) - terms} more" if len(likeliest) > terms else "")
+    """The most likely actions of a mixed strategy, as 0.5 π_0 + 0.5 π_1."""
+    played = [i for i in np.argsort(-strategy, kind="stable") if strategy[i] > 1e-9]
+    shown = " + ".join(f"{strategy[i]:.4g} {symbol}_{i}" for i in sorted(played[:terms]))
+    return shown + (f" + {len(played) - terms} more" if len(played) > terms else "")
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from tutelage.analysis.tables import Table, number, show
-from tutelage.cli.options import check_file, prepared, seed_key
+from tutelage.cli.options import check_file, prepare, seed_key
 from tutelage.evaluation.images import png, sheet
 from tutelage.training.presets import setup_named
 from tutelage.types import Domain, InputError, Key, TestLevel
@@ -38,7 +38,7 @@ class Levels:
         """Print one line for each level and write the sheet."""
         if self.out:
             check_file(self.out, "--out")
-        prepared(None)
+        prepare()
         key = seed_key(self.seed)
         setup: Any = setup_named(self.domain)
         rows = list({"maze": _mazes, "racing": _tracks}.get(setup.name, _levels)(setup, key))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +11,19 @@ import jax
 
 from tutelage.learning.mesh import use_cores
 from tutelage.training.compilation import keep_programs
-from tutelage.training.config import Setup
-from tutelage.training.presets import setup_named
+from tutelage.training.config import check_seed
 from tutelage.types import InputError, Key
 
 
-def prepared(domain: str | None) -> type[Setup] | None:
-    """The setup class of a user's own environment; JAX has its devices before that module is imported."""
+def prepare() -> None:
+    """Make devices and open the cache, before a user's module is imported and asks JAX for its devices."""
     use_cores()
     keep_programs()
-    return setup_named(domain) if domain else None
 
 
 def seed_key(seed: int) -> Key:
-    """A key. Seeds beyond 32 bits would repeat the keys of smaller ones."""
-    if not 0 <= seed < 2**32:
-        raise InputError(f"A seed is a whole number from 0 to 4294967295, not {seed}.")
+    """The key of a seed, which must have 32 bits."""
+    check_seed(seed)
     return jax.random.key(seed)
 
 
@@ -37,15 +32,6 @@ def check_file(path: Path, option: str) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a directory: give {option} a file, such as {path / 'name'}.")
     check_directory(path.parent, option, path)
-
-
-def check_known(name: str, known: Iterable[str], what: str) -> None:
-    """Refuse a name that is not known, with a suggestion if one is close."""
-    choices = [*known]
-    if name not in choices:
-        close = get_close_matches(name, choices, n=1, cutoff=0.5)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise InputError(f"There is no {what} {name!r}.{hint} There are: {', '.join(choices) or 'none'}.")
 
 
 def file_name(name: str) -> str:

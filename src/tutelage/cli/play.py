@@ -10,9 +10,10 @@ from typing import Any
 import jax
 from tyro.conf import Positional
 
-from tutelage.cli.options import check_file, check_known, failed_to_write, file_name, prepared, seed_key
+from tutelage.cli.options import check_file, failed_to_write, file_name, prepare, seed_key
 from tutelage.evaluation.images import gif
 from tutelage.evaluation.video import frames, watch
+from tutelage.training.presets.choices import checked_name
 from tutelage.training.run import Run
 from tutelage.types import Domain, InputError, Key, TestLevel
 
@@ -35,18 +36,18 @@ class Play:
     """On a test level: which episode of `tutelage eval` with the same seed to show."""
     max_frames: int = 200
     """Frames of the video, at most; a longer episode is shown at intervals."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Play, print how it went, and write the video."""
-        setup = prepared(self.domain)
+        prepare()
         key = seed_key(self.seed)
         if self.max_frames < 1:
             raise InputError(f"A video has at least one frame, not {self.max_frames}.")
         if not 0 <= self.episode < 2**32:
             raise InputError(f"Episodes are counted from 0 upwards; there is none with the number {self.episode}.")
-        run = Run.load(self.directory, setup)
+        run = Run.load(self.directory, self.allow)
         level_key, play_key = jax.random.split(key)
         name, where = find_level(run.domain, self.level, level_key, run.config.evaluation.suite)
         if isinstance(where, TestLevel):
@@ -72,7 +73,7 @@ def find_level(domain: Domain, name: str, key: Key, suite: str = "") -> tuple[st
     entries: dict[str, TestLevel] = {}
     for suite_entries in (domain.suites.get(suite, ()), *domain.suites.values()):
         entries = {entry.name: entry for entry in suite_entries} | entries  # the first suite to know a name has it
-    check_known(name, [*entries, "random"], f"test level in {domain.name}, nor a .json file,")
+    checked_name(f"test level of {domain.name}", name, [*entries, "random", "FILE.json"])
     return name, entries[name]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from tutelage.analysis.report import report
-from tutelage.cli.options import check_file, prepared
+from tutelage.cli.options import check_file, prepare
 from tutelage.training.run import REPORT, find_runs
 
 
@@ -25,13 +25,14 @@ class Report:
     """The file to write, by default report.html: in the run's directory, or here if there are several runs."""
     videos: bool = True
     """Also play a few episodes and show them."""
-    domain: str | None = None
-    """The setup class of an environment of your own, as module:Class."""
+    allow: tuple[str, ...] = ()
+    """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Write the page, and say where it is."""
         if self.out:
             check_file(self.out, "--out")
-        runs = find_runs(self.runs, prepared(self.domain))
+        prepare()
+        runs = find_runs(self.runs, self.allow)
         out = self.out or (runs[0].directory / REPORT if len(runs) == 1 else Path(REPORT))
         print(f"The report is in {report(runs, out, with_videos=self.videos)}.")

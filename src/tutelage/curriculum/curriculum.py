@@ -14,19 +14,20 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from tutelage.curriculum import scores
 from tutelage.curriculum.methods import Method
-from tutelage.curriculum.step import Parts, State, decide, init, step
+from tutelage.curriculum.parts import Parts
+from tutelage.curriculum.scores import Need, needs_of
+from tutelage.curriculum.step import State, decide, init, step
 from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
-from tutelage.types import InputError, Key
+from tutelage.types import InputError, Key, require_support
 
 _FINITE = {"student": "finite", "antagonist": "antagonist/finite", "teacher": "teacher/finite"}
 """Who may fail to learn, and the metric that says so."""
 
 
 class NotFiniteError(ArithmeticError):
-    """A loss or a gradient was infinite or not a number, and the update was left out.
+    """A reward, value, loss or gradient was infinite or NaN, and the update was left out.
 
     `state` is what the iteration ended with all the same: whoever failed to learn is there as before.
     """
@@ -41,13 +42,14 @@ class Curriculum:
 
     def __init__(self, method: Method, parts: Parts, devices: int | None = None) -> None:
         """Prepare to run on as many devices as share the levels evenly, at most `devices`."""
-        if parts.num_envs < 1 or parts.num_steps < 1:
-            raise InputError(f"num_envs and num_steps are at least 1; got {parts.num_envs} and {parts.num_steps}.")
-        score = method.curator.score if method.curator else None
-        if score is scores.true_regret and parts.domain.optimal_return is None:
-            raise InputError("True regret needs a domain with an oracle (Domain.optimal_return); choose another score.")
-        if score is scores.learnability and parts.domain.solved_above is None:
-            raise InputError("Learnability needs a domain that says what is solved (Domain.solved_above).")
+        method.generator.check(parts)
+        if method.edits:
+            require_support(parts.domain.design, "mutate", purpose="A method with edits")
+        needs = needs_of(method.curator.score) if method.curator else frozenset()
+        if Need.ORACLE in needs and parts.domain.optimal_return is None:
+            raise InputError("This score needs a domain with an oracle (Domain.optimal_return); choose another score.")
+        if Need.SOLVED in needs and parts.domain.solved_above is None:
+            raise InputError("This score needs a domain that says what is solved (Domain.solved_above).")
         self.method, self.parts = method, parts
         self.mesh = mesh.make_mesh(parts.num_envs, devices)
         self.init_program = jax.jit(partial(init, method, parts))
@@ -86,8 +88,8 @@ class Curriculum:
         for who, name in _FINITE.items():
             if name in metrics and not metrics[name]:
                 raise NotFiniteError(
-                    f"The {who}'s loss or gradient is not finite, so it was not applied. A lower learning rate, a "
-                    "lower max_grad_norm or rewards of a smaller scale usually help.",
+                    f"A reward, value, loss or gradient of the {who} is not finite, so nothing was learned from it. A "
+                    "lower learning rate, a lower max_grad_norm or rewards of a smaller scale usually help.",
                     state,
                 )
         return state, metrics

@@ -1,77 +1,132 @@
 """Generators: where new levels come from (the paper's first, slow teacher).
 
-A generator is three functions, optax-shaped. `uniform` and `fixed` draw; `teacher` is a policy that builds levels step
-by step in the design's editor and learns by PPO, rewarded at its last step with the utility of what it built.
+A generator is a frozen dataclass with three methods, `init`, `propose` and `learn`. `Uniform` and `Fixed` draw levels;
+`Teacher` is a policy that builds levels step by step in the design's editor and learns by PPO, rewarded at its last
+step with the utility of the level it built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from tutelage.curriculum.parts import Parts
+from tutelage.curriculum.utilities import Utility
+from tutelage.learning import mesh
 from tutelage.learning import ppo as learning
-from tutelage.learning.network import Network
-from tutelage.learning.ppo import PPO, Metrics
+from tutelage.learning.ppo import Metrics
+from tutelage.learning.returns import Episodes
 from tutelage.learning.rollout import play
-from tutelage.types import Design, Key, Level
+from tutelage.types import InputError, Key, Level, require_support
 
 
-class Generator(NamedTuple):
-    """A source of levels, maybe one that learns."""
+@dataclass(frozen=True)
+class Generator:
+    """A source of levels. Subclass it for one of your own; only `propose` is required."""
 
-    init: Callable[[Key], Any]
-    """A key to the generator's state."""
-    propose: Callable[[Any, Key], tuple[Level, Any]]
-    """(state, keys [B]) → each worker's queue of levels [B, N, ...], and a trace to learn from."""
-    learn: Callable[[Any, Any, jax.Array, Key], tuple[Any, Metrics]]
-    """(state, trace, utility f32[B], key) → (state, metrics)."""
+    @property
+    def levels_per_env(self) -> int:
+        """N: new levels that each env gets for one rollout. One is repeated; of more, each follows an ended episode."""
+        return 1
 
+    @property
+    def learns(self) -> bool:
+        """Whether it is a policy that learns, the teacher."""
+        return False
 
-def _learns_nothing(state: Any, trace: Any, utility: jax.Array, key: Key) -> tuple[Any, Metrics]:
-    return state, {}
+    def check(self, parts: Parts) -> None:
+        """Raise `InputError` if these parts lack something that the generator needs."""
 
+    def init(self, parts: Parts, key: Key) -> Any:
+        """The generator's state before the first iteration."""
+        return ()
 
-def uniform(design: Design, queue: int = 1) -> Generator:
-    """Domain randomisation: a queue of fresh draws for each worker (see `rollout`)."""
+    def propose(self, parts: Parts, state: Any, keys: Key) -> tuple[Level, Any]:
+        """(state, keys [B]) → levels for each env [B, N, ...], and a trace to learn from."""
+        raise NotImplementedError
 
-    def propose(state: Any, keys: Key) -> tuple[Level, Any]:
-        return jax.vmap(lambda key: jax.vmap(design.sample)(jax.random.split(key, queue)))(keys), ()
-
-    return Generator(lambda key: (), propose, _learns_nothing)
-
-
-def fixed(levels: Level, queue: int = 1) -> Generator:
-    """Draw each worker's queue from a given set of levels, leaves [M, ...]."""
-    size = jax.tree.leaves(levels)[0].shape[0]
-
-    def propose(state: Any, keys: Key) -> tuple[Level, Any]:
-        which = jax.vmap(lambda key: jax.random.randint(key, (queue,), 0, size))(keys)
-        return jax.tree.map(lambda x: jnp.asarray(x)[which], levels), ()
-
-    return Generator(lambda key: (), propose, _learns_nothing)
+    def learn(self, parts: Parts, state: Any, trace: Any, episodes: Episodes, key: Key) -> tuple[Any, Metrics]:
+        """(state, trace, students' episodes on the levels [S, B], key) → (state, metrics)."""
+        return state, {}
 
 
-def teacher(design: Design, network: Network, ppo: PPO) -> Generator:
-    """A policy that builds one level per worker in the design's editor."""
-    editor = design.editor
+@dataclass(frozen=True)
+class Uniform(Generator):
+    """Domain randomization: fresh draws from the design."""
 
-    def init(key: Key) -> Any:
+    levels_per_env: int = 1
+    """New levels that an env gets for one rollout, each after an ended episode; one is repeated (released code: DR
+    draws a fresh level for each episode)."""
+
+    def propose(self, parts: Parts, state: Any, keys: Key) -> tuple[Level, Any]:
+        """Draw N levels for each env."""
+        sample = jax.vmap(parts.domain.design.sample)
+        return jax.vmap(lambda key: sample(jax.random.split(key, self.levels_per_env)))(keys), ()
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed(Generator):
+    """Draws from a given set of levels."""
+
+    levels: Level
+    """The set, leaves [M, ...]."""
+    levels_per_env: int = 1
+    """New levels that an env gets for one rollout."""
+
+    def propose(self, parts: Parts, state: Any, keys: Key) -> tuple[Level, Any]:
+        """Draw N of the M levels for each env."""
+        size = jax.tree.leaves(self.levels)[0].shape[0]
+        which = jax.vmap(lambda key: jax.random.randint(key, (self.levels_per_env,), 0, size))(keys)
+        return jax.tree.map(lambda x: jnp.asarray(x)[which], self.levels), ()
+
+
+@dataclass(frozen=True)
+class Teacher(Generator):
+    """A policy that builds one level for each env in the design's editor."""
+
+    utility: Utility
+    """What the teacher maximizes (paper: regret for PAIRED and REPAIRED; Minimax: adversarial)."""
+
+    @property
+    def learns(self) -> bool:
+        """It does."""
+        return True
+
+    def check(self, parts: Parts) -> None:
+        """A teacher needs a network, and a design with an editor."""
+        require_support(parts.domain.design, "editor", "build", purpose="A method with a teacher")
+        if parts.teacher is None:
+            raise InputError("This method's generator is a teacher: give Parts a network for it (Parts.teacher).")
+
+    def init(self, parts: Parts, key: Key) -> Any:
+        """An untrained teacher."""
+        assert parts.teacher is not None
+        editor = parts.domain.design.editor
         obs = jax.eval_shape(lambda: editor.reset(key, editor.load(()))[1])
-        return learning.init(ppo, network, key, jax.tree.map(lambda x: jnp.zeros((1, 1, *x.shape), x.dtype), obs))
+        example = jax.tree.map(lambda x: jnp.zeros((1, 1, *x.shape), x.dtype), obs)
+        return learning.init(parts.teacher_ppo, parts.teacher, key, example)
 
-    def propose(learner: learning.Learner, keys: Key) -> tuple[Level, Any]:
-        weights = network.pack(learner.params)
+    def propose(self, parts: Parts, state: learning.Learner, keys: Key) -> tuple[Level, Any]:
+        """Build a level in each of B editors; the trace is the teacher's rollout."""
+        assert parts.teacher is not None
+        design = parts.domain.design
+        weights = parts.teacher.pack(state.params)
         play_keys, build_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
-        rollout, state = play(editor, network, weights, play_keys, (), editor.horizon)
-        levels = jax.vmap(design.build)(build_keys, state)
+        rollout, built = play(design.editor, parts.teacher, weights, play_keys, (), design.editor.horizon)
+        levels = jax.vmap(design.build)(build_keys, built)
         return jax.tree.map(lambda x: x[:, None], levels), rollout
 
-    def learn(learner: learning.Learner, rollout: Any, utility: jax.Array, key: Key) -> tuple[Any, Metrics]:
-        rollout = rollout._replace(reward=jnp.zeros_like(rollout.reward).at[-1].set(utility))
-        learner = learning.update_return_stats(ppo, learner, rollout)
-        return learning.update(ppo, network, learner, rollout, learning.estimate(ppo, learner, rollout), key)
-
-    return Generator(init, propose, learn)
+    def learn(
+        self, parts: Parts, state: learning.Learner, trace: Any, episodes: Episodes, key: Key
+    ) -> tuple[Any, Metrics]:
+        """One PPO update from the utility of each level, a reward at the teacher's last step."""
+        assert parts.teacher is not None
+        ppo, utility = parts.teacher_ppo, jax.vmap(self.utility, 1)(episodes)
+        rollout = trace._replace(reward=jnp.zeros_like(trace.reward).at[-1].set(utility))
+        learner = learning.update_return_stats(ppo, state, rollout)
+        estimate = learning.estimate(ppo, learner, rollout)
+        learner, metrics = learning.update(ppo, parts.teacher, learner, rollout, estimate, key)
+        return learner, metrics | {"utility": mesh.mean(utility.mean())}

@@ -1,13 +1,13 @@
-"""Seven methods, each a record: what differs between them is data, and one `step` runs them all (paper, Figure 1)."""
+"""Seven methods, each a record: what differs between them is data, and one `step` runs them all (paper, Figure 2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from tutelage.curriculum import scores, utilities
 from tutelage.curriculum.curator import Curator
-from tutelage.curriculum.utilities import Utility
+from tutelage.curriculum.generators import Generator, Teacher, Uniform
+from tutelage.curriculum.scores import Need, needs_of
 from tutelage.types import InputError
 
 
@@ -15,41 +15,41 @@ from tutelage.types import InputError
 class Method:
     """A dual curriculum: a generator that proposes levels, and maybe a curator for each student that replays them."""
 
-    generator: Literal["uniform", "fixed", "teacher"] = "uniform"
-    """Draw levels by domain randomisation, draw from a given set, or let a teacher build them."""
-    utility: Utility | None = None
-    """What a teacher maximises."""
+    name: str = "custom"
+    """What tables and figures call it."""
+    generator: Generator = Uniform()
+    """Where new levels come from."""
     students: int = 1
     """2: a protagonist and an antagonist."""
     curator: Curator | None = None
-    """Each student has a buffer of its own."""
+    """How levels are replayed; each student has a buffer of its own."""
     train_on_new: bool = True
-    """False is the paper's ⊥: students learn from replayed levels only, new ones are just scored."""
+    """Whether students also learn from new levels (paper: not in PLR⊥ and REPAIRED, nor in ACCEL)."""
     edits: int = 0
-    """ACCEL: edit each replayed level this many times and offer the child to the curator."""
-    queue: int = 1
-    """New levels that a worker gets for one rollout: 1 is repeated, of more each follows an ended episode."""
+    """Edits that make a child of each replayed level, which is offered to the curator (ACCEL; released code: 5)."""
 
     def __post_init__(self) -> None:
-        if self.generator not in ("uniform", "fixed", "teacher"):
-            raise InputError(f"generator is 'uniform', 'fixed' or 'teacher', not {self.generator!r}.")
-        if (self.generator == "teacher") != (self.utility is not None):
-            raise InputError("A teacher needs a utility to maximise, and only a teacher has one.")
         if self.students not in (1, 2):
             raise InputError(f"There are one or two students, not {self.students}.")
-        compares = self.utility in (utilities.regret, utilities.mean_regret)
-        if self.students == 1 and (compares or (self.curator and self.curator.score is scores.paired_regret)):
+        utility = self.generator.utility if isinstance(self.generator, Teacher) else None
+        score_needs = needs_of(self.curator.score) if self.curator else frozenset()
+        if self.students == 1 and Need.BOTH_STUDENTS in needs_of(utility) | score_needs:
             raise InputError("Regret between two students needs students=2.")
+        if Need.BOTH_STUDENTS in score_needs and (self.replays or self.edits):
+            raise InputError(
+                "This score compares two students, but a replayed or edited level is played by one only: choose "
+                "another score, or replay_rate=0 and no edits."
+            )
         if self.curator is None and not self.train_on_new:
             raise InputError("Without a curator nothing is replayed: train_on_new=False would never train at all.")
         if self.curator is None and self.edits:
             raise InputError("Edits start from replayed levels: ACCEL needs a curator.")
-        if self.edits and self.curator and self.curator.score is scores.paired_regret:
-            raise InputError("An edited level is played by one student only: with edits, choose another score.")
-        if self.edits < 0 or self.queue < 1:
-            raise InputError(f"edits is at least 0 and queue at least 1; got {self.edits} and {self.queue}.")
-        if self.queue > 1 and (self.curator or self.utility):
-            raise InputError("A score or a utility belongs to one level: with a curator or a teacher, queue must be 1.")
+        if self.edits < 0:
+            raise InputError(f"edits is at least 0, not {self.edits}.")
+        if self.generator.levels_per_env < 1:
+            raise InputError(f"levels_per_env is at least 1, not {self.generator.levels_per_env}.")
+        if self.generator.levels_per_env > 1 and self.curator:
+            raise InputError("A score belongs to one level: with a curator, levels_per_env must be 1.")
 
     @property
     def replay_rate(self) -> float:
@@ -71,34 +71,26 @@ class Method:
         return (1 - self.replay_rate) * self.rollouts(False) + self.replay_rate * self.rollouts(True)
 
 
-DR = Method(queue=32)
-"""Domain randomisation: fresh random levels all the time."""
+DR = Method("dr", Uniform(levels_per_env=32))
+"""Domain randomization: fresh random levels all the time."""
 
-MINIMAX = Method(generator="teacher", utility=utilities.adversarial)
-"""A teacher that wants the student to fail."""
+MINIMAX = Method("minimax", Teacher(utilities.adversarial))
+"""A teacher that minimizes the student's return."""
 
-PAIRED = Method(generator="teacher", utility=utilities.regret, students=2)
-"""A teacher that maximises regret, the antagonist's lead over the protagonist (Dennis et al., 2020)."""
+PAIRED = Method("paired", Teacher(utilities.regret), students=2)
+"""A teacher that maximizes regret, the antagonist's lead over the protagonist (Dennis et al., 2020)."""
 
-PLR = Method(curator=Curator())
-"""Prioritised level replay (Jiang et al., 2021)."""
+PLR = Method("plr", curator=Curator())
+"""Prioritized level replay (Jiang et al., 2021)."""
 
-PLR_PERP = replace(PLR, train_on_new=False)
+PLR_PERP = replace(PLR, name="plr-perp", train_on_new=False)
 """Robust PLR, PLR⊥: PLR without gradients from new levels."""
 
-REPAIRED = replace(PAIRED, curator=Curator(), train_on_new=False)
+REPAIRED = replace(PAIRED, name="repaired", curator=Curator(), train_on_new=False)
 """Replay-enhanced PAIRED."""
 
-ACCEL = replace(PLR_PERP, curator=Curator(replay_rate=0.8, score=scores.positive_value_loss), edits=5)
-"""Evolve the curator's levels by small edits (Parker-Holder et al., 2022)."""
+ACCEL = replace(PLR_PERP, name="accel", curator=Curator(replay_rate=0.8, score=scores.positive_value_loss), edits=5)
+"""Evolves the curator's levels by small edits (Parker-Holder et al., 2022)."""
 
-METHODS = {
-    "dr": DR,
-    "minimax": MINIMAX,
-    "paired": PAIRED,
-    "plr": PLR,
-    "plr-perp": PLR_PERP,
-    "repaired": REPAIRED,
-    "accel": ACCEL,
-}
-"""By the names the command line uses."""
+METHODS = {method.name: method for method in (DR, MINIMAX, PAIRED, PLR, PLR_PERP, REPAIRED, ACCEL)}
+"""By name."""

@@ -1,34 +1,32 @@
-"""What an iteration reports: the paper's measures of levels (section 5.1), of students on them, and of the buffer.
+"""The metrics of an iteration: the paper's complexity metrics of levels (section 6.1), students on them, the buffer.
 
-Of each kind of levels, `new`, `replayed` and `edited`; what the second student did is `<kind>/antagonist/…`:
+For each kind of levels, `new`, `replayed` and `edited`; the second student's are `<kind>/antagonist/…`:
 
-    <kind>/<x>                  for each x of `design.describe`: the mean over levels, as the protagonist had them
-    <kind>/return, length       an episode's
+    <kind>/<x>                  for each x of `design.describe`: the mean over the protagonist's levels
+    <kind>/return, length       of an episode
     <kind>/solved               the share of episodes solved, if the domain says what is solved
-    <kind>/solved_<x>           x of solved levels, if x is a number (no flag) and the domain says what is solved; for
-                                mazes, solved_shortest_path is the paper's solved path length
-    <kind>/action_complexity    the LZW complexity of a solved episode's actions, if these are discrete; of every
-                                episode's, if the domain does not say what is solved
+    <kind>/solved_<x>           x of solved levels, if x is a number (not a flag); for mazes, solved_shortest_path is
+                                the paper's solved path length
+    <kind>/action_complexity    the LZW complexity of an episode's actions, if these are discrete; also solved_…
     <kind>/true_regret          the optimal return − the student's, if the domain has an oracle
-    replayed/score              the curator's new score of them
+    replayed/score              the curator's new score of the levels
+    replayed/distinct           the share of distinct levels in the batch
 
-    generator/utility           what a teacher was rewarded with
-    loss, entropy, …            of the students' learning (`PPO`); antagonist/… and generator/… of the others'
+    teacher/utility             the teacher's reward
+    loss, entropy, …            of the students' updates (`ppo`); antagonist/… and teacher/… of the others'
 
     buffer/fill                 the share of slots filled
-    buffer/score, buffer/age    means over the filled slots; an age is in iterations since the level was last scored
+    buffer/score, buffer/age    means over the filled slots; age is the number of iterations since a level was scored
     buffer/score_p10, …         their quantiles: _p10, _p50 and _p90
     buffer/true_regret          the mean over a sample, played whenever a snapshot is taken, if the domain has an oracle
-    buffer/generation           how often a level and its ancestors were edited: the mean, if a method edits at all
+    buffer/generation           how often a level and its ancestors were edited: the mean, if the method edits levels
 
-Each worker counts the same, however many episodes it ended. *Solved* is a weight: a level counts as much as the share
-of its episodes that were solved, so solved_<x> is Σ share·x / Σ share, and not a number if nothing was solved; likewise
-action_complexity. Unsolved levels are left out, as in the released code (which gives every level with a solved episode
-the same weight): as zeros they would repeat what `solved` says and hide how hard the solved ones are. With zeros, the
-mean is the product of `solved` and solved_<x>.
+Every env has the same weight, however many episodes it ended. A level is weighted by the share of its episodes that
+were solved, so solved_<x> is Σ share·x / Σ share, and NaN if nothing was solved; likewise solved_action_complexity.
+Unsolved levels are left out, as in the released code (which gives every level with a solved episode the same weight).
 
-If workers have queues of many levels, the first of each is described, and solved_<x> and true_regret are of the first
-episode, which is the one on it. A student's other measures are of all episodes.
+If an env plays several new levels in a rollout, its first is described, and solved_<x> and true_regret are of the first
+episode, which is the one on it. A student's other metrics are of all episodes.
 """
 
 from __future__ import annotations
@@ -51,12 +49,18 @@ QUANTILES = (10, 50, 90)
 """Of scores and ages in the buffer, in per cent."""
 
 
-def of_levels(domain: Domain, queues: Level, rollout: Rollout, episodes: Episodes) -> Metrics:
-    """What the students' levels are like, and how each student fared on them.
+def distinct_share(slots: jax.Array) -> jax.Array:
+    """f32[]: the share of distinct slots among slots [B]."""
+    ordered = jnp.sort(slots)
+    return (1 + jnp.sum(ordered[1:] != ordered[:-1])) / slots.size
+
+
+def level_metrics(domain: Domain, queues: Level, rollout: Rollout, episodes: Episodes) -> Metrics:
+    """What the students' levels are like, and how each student did on them.
 
     Args:
         domain: where the levels are from.
-        queues: what each worker on this device played, leaves [S, B, N, ...].
+        queues: the levels of each env on this device, leaves [S, B, N, ...].
         rollout: leaves [S, T, B, ...].
         episodes: leaves [S, B].
 
@@ -69,31 +73,33 @@ def of_levels(domain: Domain, queues: Level, rollout: Rollout, episodes: Episode
     if jax.tree.leaves(queues)[0].shape[2] > 1:
         on_level = jax.vmap(jax.vmap(partial(_first_episode, domain), 1))(rollout.reward, rollout.done)
 
-    fared = _mean({"return": episodes.mean_return, "length": episodes.mean_length})
+    metrics = _mean({"return": episodes.mean_return, "length": episodes.mean_length})
     if domain.solved_above is not None:
-        fared["solved"] = _mean(episodes.solved)
+        metrics["solved"] = _mean(episodes.solved)
         numbers = {name: x for name, x in described.items() if x.dtype != bool}
         weighted = {f"solved_{name}": on_level.solved * x for name, x in numbers.items()}
-        fared |= _quotients(_mean(weighted), _mean(on_level.solved))
+        metrics |= _quotients(_mean(weighted), _mean(on_level.solved))
     if isinstance(domain.env.actions, Discrete):
         complexity = jax.vmap(jax.vmap(partial(_complexity, domain, domain.env.actions.n), 1))
-        codes, share = _mean(complexity(rollout.action, rollout.first, rollout.reward, rollout.done))
-        fared |= _quotients({"action_complexity": codes}, share)
+        codes, solved_codes, share = _mean(complexity(rollout.action, rollout.first, rollout.reward, rollout.done))
+        metrics["action_complexity"] = codes
+        if domain.solved_above is not None:
+            metrics |= _quotients({"solved_action_complexity": solved_codes}, share)
     if domain.optimal_return is not None:
         optimal_return = partial(domain.optimal_return, domain.env)
-        fared["true_regret"] = _mean(jax.vmap(jax.vmap(optimal_return))(levels) - on_level.mean_return)
+        metrics["true_regret"] = _mean(jax.vmap(jax.vmap(optimal_return))(levels) - on_level.mean_return)
 
-    if clash := described.keys() & {*fared, "score"}:
+    if clash := described.keys() & {*metrics, "score", "distinct"}:
         raise InputError(f"Rename {sorted(clash)} in design.describe: students' own metrics have these names.")
-    return {name: x[0] for name, x in _mean(described).items()} | per_student(fared)
+    return {name: x[0] for name, x in _mean(described).items()} | per_student(metrics)
 
 
-def of_buffer(buffer: Buffer, *, edits: bool) -> Metrics:
-    """What a buffer holds; with generations, if levels are edited."""
+def buffer_metrics(buffer: Buffer, *, edits: bool) -> Metrics:
+    """What a buffer holds; with generations if levels are edited."""
     size = jnp.maximum(buffer.size, 1)
-    measures = {"score": buffer.entries.score, "age": (buffer.clock - buffer.scored_at).astype(jnp.float32)}
+    values = {"score": buffer.entries.score, "age": (buffer.clock - buffer.scored_at).astype(jnp.float32)}
     metrics = {"fill": buffer.size / buffer.scored_at.shape[0]}
-    for name, x in measures.items():
+    for name, x in values.items():
         metrics[name] = jnp.sum(x * buffer.filled) / size
         quantiles = _quantiles(x, buffer.filled, jnp.array(QUANTILES) / 100)
         metrics |= {f"{name}_p{q}": quantiles[i] for i, q in enumerate(QUANTILES)}
@@ -108,34 +114,34 @@ def per_student(metrics: Metrics) -> Metrics:
     return out | {f"antagonist/{name}": x[1] for name, x in metrics.items() if len(x) == 2}
 
 
-def named(prefix: str, metrics: Metrics) -> Metrics:
-    """The same under longer names."""
+def prefixed(prefix: str, metrics: Metrics) -> Metrics:
+    """The same, with a prefix before each name."""
     return {f"{prefix}/{name}": x for name, x in metrics.items()}
 
 
-def threshold(domain: Domain) -> float:
-    """An episode is solved if its return is above this; infinite where nothing ever is."""
+def solved_threshold(domain: Domain) -> float:
+    """An episode is solved if its return is above this; infinite where nothing is ever solved."""
     return float("inf") if domain.solved_above is None else domain.solved_above
 
 
 def _first_episode(domain: Domain, reward: jax.Array, done: jax.Array) -> Episodes:
-    """Of one worker's trajectory [T], the first episode alone."""
+    """Of one env's trajectory [T], the first episode alone."""
     first = jnp.cumsum(done) - done == 0
-    return returns.episodes(reward * first, done & first, threshold(domain))
+    return returns.episodes(reward * first, done & first, solved_threshold(domain))
 
 
 def _complexity(
     domain: Domain, actions: int, action: jax.Array, first: jax.Array, reward: jax.Array, done: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Of one worker's trajectory [T]: the mean codes of the episodes that count, times their share; and that share."""
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Of one env's trajectory [T]: mean codes of its episodes, of solved ones times their share, and that share."""
     ended, totals = returns.endings(reward, done)
-    counts = ended if domain.solved_above is None else ended & (totals > domain.solved_above)
-    codes = jnp.sum(lzw_codes(action, first, actions) * counts)
-    return codes / ended.sum(), counts.sum() / ended.sum()
+    solved = ended & (totals > solved_threshold(domain))
+    codes, count = lzw_codes(action, first, actions), ended.sum()
+    return jnp.sum(codes * ended) / count, jnp.sum(codes * solved) / count, solved.sum() / count
 
 
 def _mean(values: Any) -> Any:
-    """f32[S]: the mean over the workers of all devices, of each array [S, B]."""
+    """f32[S]: the mean over the envs of all devices, of each array [S, B]."""
     return mesh.mean(jax.tree.map(lambda x: x.mean(axis=1), values))
 
 

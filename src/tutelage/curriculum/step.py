@@ -1,7 +1,7 @@
 """One iteration of a dual curriculum: Algorithms 1 (PLR⊥) and 3 (REPAIRED), and with them the whole family.
 
     explore:  levels ← generator; students play them; generator learns from their utility;
-              students learn only if `train_on_new`; curator scores the levels and takes them in
+              students learn only if `train_on_new`; curator scores the levels and inserts them
     exploit:  levels ← each student's own buffer; students play and learn; curator rescores;
               if `edits`: the levels' edited children are played and offered to the curator
 
@@ -16,7 +16,6 @@ runs once on every device of a mesh; each has B / devices levels of its own, all
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,41 +24,29 @@ import jax.numpy as jnp
 from jax import lax
 
 from tutelage.curriculum import curator as curation
-from tutelage.curriculum import metrics as measures
 from tutelage.curriculum import utilities
 from tutelage.curriculum.curator import Buffer, Entries
-from tutelage.curriculum.generators import Generator, fixed, teacher, uniform
 from tutelage.curriculum.methods import Method
+from tutelage.curriculum.metrics import (
+    buffer_metrics,
+    distinct_share,
+    level_metrics,
+    per_student,
+    prefixed,
+    solved_threshold,
+)
+from tutelage.curriculum.parts import Parts
 from tutelage.curriculum.scores import Evidence
 from tutelage.learning import mesh, returns
 from tutelage.learning import ppo as learning
-from tutelage.learning.network import Network
-from tutelage.learning.ppo import PPO, Estimate, Learner, Metrics
+from tutelage.learning.ppo import Estimate, Learner, Metrics
 from tutelage.learning.returns import Episodes
 from tutelage.learning.rollout import Rollout, play
-from tutelage.types import Domain, InputError, Key, Level
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a method is put together from."""
-
-    domain: Domain
-    student: Network
-    ppo: PPO = PPO()
-    teacher: Network | None = None
-    """Needed by methods whose generator is a teacher."""
-    teacher_ppo: PPO = PPO()
-    levels: Level | None = None
-    """The set, leaves [M, ...], that a method with a fixed generator draws from."""
-    num_envs: int = 32
-    """B: levels played side by side, one in each env."""
-    num_steps: int = 256
-    """T: steps of a rollout."""
+from tutelage.types import Key, Level
 
 
 class State(NamedTuple):
-    """All that an iteration hands to the next: with the iteration's number, a checkpoint."""
+    """What one iteration passes to the next. With the iteration's number, this is a checkpoint."""
 
     students: Learner  # leaves [S, ...]
     generator: Any
@@ -85,24 +72,11 @@ def init(method: Method, parts: Parts, key: Key) -> State:
     keys = _student_keys(method, student_key)
     buffer = () if method.curator is None else curation.empty(method.curator, level)
     return State(
-        # one after the other: batched, the orthogonal initialisers' decompositions can starve a CPU of its threads
+        # one after the other: batched, the orthogonal initializers' decompositions can starve a CPU of its threads
         students=_each(lambda key: learning.init(parts.ppo, parts.student, key, example))(keys),
-        generator=generator_of(method, parts).init(generator_key),
+        generator=method.generator.init(parts, generator_key),
         buffers=jax.tree.map(lambda x: jnp.stack([x] * method.students), buffer),
     )
-
-
-def generator_of(method: Method, parts: Parts) -> Generator:
-    """The generator that a method asks for."""
-    if method.generator == "uniform":
-        return uniform(parts.domain.design, method.queue)
-    if method.generator == "fixed":
-        if parts.levels is None:
-            raise InputError("This method draws from a fixed set of levels: give Parts that set.")
-        return fixed(parts.levels, method.queue)
-    if parts.teacher is None:
-        raise InputError("This method's generator is a teacher: give Parts a network for it.")
-    return teacher(parts.domain.design, parts.teacher, parts.teacher_ppo)
 
 
 def decide(method: Method, state: State, key: Key) -> jax.Array:
@@ -148,25 +122,25 @@ def _keys(key: Key) -> _Keys:
 
 
 def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
-    generator = generator_of(method, parts)
-    queues, trace = generator.propose(state.generator, mesh.own(jax.random.split(keys.levels, parts.num_envs)))
+    level_keys = mesh.own(jax.random.split(keys.levels, parts.num_envs))
+    queues, trace = method.generator.propose(parts, state.generator, level_keys)
     queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (method.students, *x.shape)), queues)  # one for all
     levels = jax.tree.map(lambda x: x[:, :, 0], queues)
     students, experience = _collect(method, parts, state.students, queues, keys.play, learns=method.train_on_new)
     metrics = _measure(parts, queues, experience, "new")
 
-    generator_state, buffers = state.generator, state.buffers
-    if method.utility is not None:
-        utility = jax.vmap(method.utility, 1)(experience.episodes)
-        generator_state, learned = generator.learn(generator_state, trace, utility, keys.generator)
-        metrics |= {"teacher/utility": mesh.mean(utility.mean())} | measures.named("teacher", learned)
+    buffers = state.buffers
+    generator, learned = method.generator.learn(parts, state.generator, trace, experience.episodes, keys.generator)
+    metrics |= prefixed("teacher", learned)
     if method.curator is not None:
         regret = jax.vmap(utilities.regret, 1)(experience.episodes) if method.students == 2 else None
         buffers = _insert(method, parts, buffers, experience, levels, regret=regret)
     if method.train_on_new:
         students, learned = _train(method, parts, students, experience, keys.students)
         metrics |= learned
-    return State(students, generator_state, buffers), metrics | _buffered(method, buffers)
+    else:
+        metrics |= per_student({"finite": _finite(experience)})
+    return State(students, generator, buffers), metrics | _buffered(method, buffers)
 
 
 def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
@@ -180,10 +154,10 @@ def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     metrics = _measure(parts, queues, experience, "replayed")
 
     returns_whole = jax.vmap(mesh.whole)(experience.episodes.best_return)
-    buffers, best = jax.vmap(curation.remember_best)(state.buffers, slots, returns_whole)
+    buffers, best = jax.vmap(curation.update_best_return)(state.buffers, slots, returns_whole)
     scores = _scores(method, parts, experience, levels, jax.vmap(mesh.own)(best))
     buffers = jax.vmap(curation.rescore)(buffers, slots, jax.vmap(mesh.whole)(scores))
-    metrics |= {"replayed/score": mesh.mean(scores[0].mean())}
+    metrics |= {"replayed/score": mesh.mean(scores[0].mean()), "replayed/distinct": distinct_share(slots[0])}
 
     students, learned = _train(method, parts, students, experience, keys.students)
     if method.edits:
@@ -205,7 +179,7 @@ def _collect(
 ) -> tuple[Learner, _Experience]:
     """Let every student play its queues [S, B, N, ...]; those who will learn from it take note of the rewards."""
     env, ppo = parts.domain.env, parts.ppo
-    solved_above = measures.threshold(parts.domain)
+    solved_above = solved_threshold(parts.domain)
 
     def one(learner: Learner, queues: Level, key: Key) -> tuple[Learner, _Experience]:
         keys = mesh.own(jax.random.split(key, parts.num_envs))
@@ -237,7 +211,13 @@ def _train(
 ) -> tuple[Learner, Metrics]:
     update = partial(learning.update, parts.ppo, parts.student)
     students, metrics = _each(update)(students, experience.rollout, experience.estimate, _student_keys(method, key))
-    return students, measures.per_student(metrics)
+    return students, per_student(metrics)
+
+
+def _finite(experience: _Experience) -> jax.Array:
+    """f32[S]: 1 if all advantages are finite, and with them all rewards and values; else 0."""
+    share = jnp.isfinite(experience.estimate.advantage).mean(axis=(1, 2), dtype=jnp.float32)
+    return jnp.floor(mesh.mean(share))
 
 
 def _edited(method: Method, parts: Parts, levels: Level, key: Key) -> Level:
@@ -261,7 +241,7 @@ def _scores(
     best: jax.Array,
     regret: jax.Array | None = None,
 ) -> jax.Array:
-    """f32[S, B]: what each student's curator thinks of the levels [S, B, ...] that the student just played."""
+    """f32[S, B]: each curator's scores of the levels [S, B, ...] that its student just played."""
     assert method.curator is not None
     score, oracle = method.curator.score, parts.domain.optimal_return
     unknown = jnp.full(best.shape, jnp.nan)
@@ -298,14 +278,14 @@ def _insert(
     known = jax.vmap(jax.vmap(curation.best_known, (None, 0)))(buffers, slots)
     best = jnp.maximum(known, experience.episodes.best_return)
     scores = _scores(method, parts, experience, levels, best, regret)
-    lineage = () if parents is None else (parents.generation + 1, parents.name)
+    lineage = () if parents is None else (parents.generation + 1, parents.id)
     arriving = jax.vmap(jax.vmap(curation.entry))(*jax.vmap(mesh.whole)((levels, scores, best)), *lineage)
     return jax.vmap(partial(curation.insert, method.curator))(buffers, arriving)
 
 
 def _measure(parts: Parts, queues: Level, experience: _Experience, kind: str) -> Metrics:
-    """What levels of a kind, queues [S, B, N, ...], are like, and how each student fared on them."""
-    return measures.named(kind, measures.of_levels(parts.domain, queues, experience.rollout, experience.episodes))
+    """What levels of a kind, queues [S, B, N, ...], are like, and how each student did on them."""
+    return prefixed(kind, level_metrics(parts.domain, queues, experience.rollout, experience.episodes))
 
 
 def _buffered(method: Method, buffers: Any) -> Metrics:
@@ -313,7 +293,7 @@ def _buffered(method: Method, buffers: Any) -> Metrics:
     if method.curator is None:
         return {}
     protagonists = jax.tree.map(lambda x: x[0], buffers)
-    return measures.named("buffer", measures.of_buffer(protagonists, edits=method.edits > 0))
+    return prefixed("buffer", buffer_metrics(protagonists, edits=method.edits > 0))
 
 
 def _student_keys(method: Method, key: Key) -> Key:

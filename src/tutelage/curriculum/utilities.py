@@ -1,30 +1,33 @@
-"""What a teacher maximises: functions of how the students fared on one of its levels; callers vmap.
+"""What a teacher maximizes: functions of the students' returns on one of its levels; callers vmap.
 
-The leaves of `episodes` are [S]: the protagonist's first, then the antagonist's.
+The leaves of `episodes` are [S]: first the protagonist's, then the antagonist's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
+from tutelage.curriculum.scores import Need, needs
 from tutelage.learning.returns import Episodes
 
-Utility = Callable[[Episodes], jax.Array]
+Utility = Callable[[Episodes], Float[Array, ""]]
 
 
-def regret(episodes: Episodes) -> jax.Array:
-    """PAIRED's: the antagonist's best episode − the protagonist's mean, at least 0."""
+@needs(Need.BOTH_STUDENTS)
+def regret(episodes: Episodes) -> Float[Array, ""]:
+    """PAIRED: the antagonist's best return − the protagonist's mean return, at least 0."""
     return jnp.maximum(episodes.best_return[1] - episodes.mean_return[0], 0.0)
 
 
-def mean_regret(episodes: Episodes) -> jax.Array:
-    """The antagonist's mean episode − the protagonist's, of either sign."""
+@needs(Need.BOTH_STUDENTS)
+def mean_regret(episodes: Episodes) -> Float[Array, ""]:
+    """The antagonist's mean return − the protagonist's, of either sign."""
     return episodes.mean_return[1] - episodes.mean_return[0]
 
 
-def adversarial(episodes: Episodes) -> jax.Array:
-    """Minimax's: − the student's best episode."""
+def adversarial(episodes: Episodes) -> Float[Array, ""]:
+    """Minimax: − the student's best return."""
     return -episodes.best_return[0]

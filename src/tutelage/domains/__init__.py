@@ -1,1 +1,1 @@
-"""What is practised. Nothing in here knows of learning or of curricula."""
+"""What agents train on: mazes and CarRacing. Nothing in here knows of learning or curricula."""

@@ -1,8 +1,8 @@
-"""The dual curriculum game: one student, two teachers (paper, section 4; Theorem 1 and Corollary 1).
+"""The dual curriculum game: one student, two teachers (paper, section 3; Theorem 1 and its corollaries).
 
-With probability p the level comes from the first teacher, otherwise from the second. A teacher gains only
-when it is its turn, so neither minds what the other does; the student meets the mixture pθ¹ + (1−p)θ².
-Shapes are those of `tutelage.games.matrix`.
+With probability p the level comes from the first teacher, otherwise from the second. A teacher gains only at its own
+turns, so its best response does not depend on the other teacher. The student meets the mixture pθ¹ + (1−p)θ². Shapes
+are those of `tutelage.games.matrix`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tutelage.games.matrix import (
     base_gaps,
     check_payoffs,
     indifferent,
+    lemke_howson,
     minimax_regret,
     regret,
     solve_zero_sum,
@@ -29,6 +30,9 @@ from tutelage.types import InputError
 
 TOLERANCE = 1e-9
 """A profile counts as an equilibrium if no gap is larger than this share of the game's largest spread."""
+
+MOST_LABELS, MOST_STARTS = 400, 50
+"""`corollary_2` searches games with no more policies and levels together, from no more of them."""
 
 
 def check_p(p: float) -> float:
@@ -65,8 +69,11 @@ class DualCurriculumGame:
 
     def __post_init__(self) -> None:
         check_p(self.p)
-        if not check_payoffs(self.payoffs).shape == check_payoffs(self.first).shape == check_payoffs(self.second).shape:
+        shape = check_payoffs(self.payoffs).shape
+        if self.first.shape != shape or self.second.shape != shape:
             raise InputError("Payoffs and both utilities need one row for each policy and one column for each level.")
+        if not (np.isfinite(self.first).all() and np.isfinite(self.second).all()):
+            raise InputError("A utility is infinite or not a number; make all finite.")
 
     @property
     def difference(self) -> float:
@@ -101,12 +108,12 @@ class DualCurriculumGame:
 
 
 def plr_game(payoffs: Matrix, p: float) -> DualCurriculumGame:
-    """PLR: a curator that maximises regret has share p, a generator of random levels the rest."""
+    """PLR: a curator that maximizes regret has share p, a generator of random levels the rest."""
     return DualCurriculumGame(payoffs, regret(payoffs), indifferent(payoffs), p)
 
 
 def robust_game(payoffs: Matrix, p: float) -> DualCurriculumGame:
-    """PLR⊥ and REPAIRED: whichever teacher the student learns from, it maximises regret (Corollary 2)."""
+    """PLR⊥ and REPAIRED: whichever teacher the student learns from, that one maximizes regret (Corollary 2)."""
     return DualCurriculumGame(payoffs, regret(payoffs), regret(payoffs), p)
 
 
@@ -162,6 +169,38 @@ def corollary_1(payoffs: Matrix, p: float, student: Strategy) -> WorstCase:
     """Worst-case regret beside R* and R* + 2(B⁺−B⁻)(1−p), where payoffs range from B⁻ to B⁺."""
     optimum = minimax_regret(payoffs).value
     return WorstCase(worst_case_regret(payoffs, student), optimum, optimum + 2 * float(np.ptp(payoffs)) * (1 - p))
+
+
+class Equilibria(NamedTuple):
+    """Equilibria that were found, their students' worst-case regrets, and R* by linear programming."""
+
+    profiles: list[Profile]
+    regrets: list[float]
+    optimum: float
+
+
+def corollary_2(payoffs: Matrix, p: float) -> Equilibria:
+    """Equilibria of `robust_game`: by the corollary, each student's worst-case regret is R*.
+
+    They are found without reference to R*: Lemke and Howson's algorithm solves the game between the student and one
+    regret teacher, whose strategy both teachers then play. Policies and levels that equal others are left out of the
+    search. Only profiles that pass `is_equilibrium` are returned.
+    """
+    game = robust_game(payoffs, p)
+    rows, columns = (np.sort(np.unique(payoffs, axis=axis, return_index=True)[1]) for axis in (0, 1))
+    cell = np.ix_(rows, columns)
+    if len(rows) + len(columns) > MOST_LABELS:
+        raise InputError(f"Equilibria are searched for in games of at most {MOST_LABELS} policies and levels together.")
+    found: dict[bytes, Profile] = {}
+    for label in range(min(len(rows) + len(columns), MOST_STARTS)):
+        student, teacher = np.zeros(payoffs.shape[0]), np.zeros(payoffs.shape[1])
+        student[rows], teacher[columns] = lemke_howson(payoffs[cell], game.first[cell], label)
+        profile = Profile(student, teacher, teacher)
+        if game.is_equilibrium(profile):
+            found.setdefault(np.concatenate([student, teacher]).round(9).tobytes(), profile)
+    profiles = [*found.values()]
+    regrets = [worst_case_regret(payoffs, profile.student) for profile in profiles]
+    return Equilibria(profiles, regrets, minimax_regret(payoffs).value)
 
 
 def sweep(payoffs: Matrix, shares: Sequence[float]) -> list[WorstCase]:

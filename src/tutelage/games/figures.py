@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,10 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tutelage.files import write_atomically
 from tutelage.games.dual import WorstCase
 from tutelage.games.matrix import Matrix
 
-# Colour-blind safe. The methods that tend to minimax regret are drawn solid, the others dashed.
+# Color-blind safe. The methods that tend to minimax regret are drawn solid, the others dashed.
 _STYLES: Mapping[str, tuple[str, str]] = {
     "DR": ("#888888", "--"),
     "Minimax": ("#aa3377", "--"),
@@ -36,7 +37,7 @@ def draw_sweep(shares: Sequence[float], cases: Sequence[WorstCase], title: str) 
         xlabel="p, the share of levels that the curator chooses",
         ylabel="worst-case regret of the student",
         xlim=(0, 1),
-        ylim=(0, 1.25 * worst.max() or 1),  # above, the bound says nothing that the payoffs do not say
+        ylim=(0, 1.25 * worst.max() or 1),  # the bound may lie far above
     )
     axes.legend(frameon=False)
     return figure
@@ -48,9 +49,9 @@ def draw_dynamics(curves: Mapping[str, Matrix], optimum: float, title: str) -> F
     iterations = next(iter(curves.values())).shape[1]
     time = np.arange(1, iterations + 1)
     for name, curve in curves.items():
-        colour, line = _STYLES[name]
-        axes.plot(time, curve.mean(axis=0), label=name, color=colour, linestyle=line)
-        axes.fill_between(time, *np.quantile(curve, (0.25, 0.75), axis=0), color=colour, alpha=0.12, linewidth=0)
+        color, line = _STYLES[name]
+        axes.plot(time, curve.mean(axis=0), label=name, color=color, linestyle=line)
+        axes.fill_between(time, *np.quantile(curve, (0.25, 0.75), axis=0), color=color, alpha=0.12, linewidth=0)
     axes.axhline(optimum, color="black", linewidth=0.8, linestyle=":", label="R*")
     axes.set(
         xscale="log",
@@ -63,15 +64,10 @@ def draw_dynamics(curves: Mapping[str, Matrix], optimum: float, title: str) -> F
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a PNG so that whoever looks at `path` finds either the old file or all of the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            figure.savefig(file, format="png", dpi=160)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write a PNG."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=160)
+    write_atomically(path, content.getvalue())
 
 
 def _figure(title: str) -> tuple[Figure, Axes]:

@@ -1,4 +1,4 @@
-"""Base games on matrices: regret, the teachers' utilities and minimax regret (paper, sections 2 and 4).
+"""Base games on matrices: regret, the teachers' utilities and minimax regret (paper, sections 2 and 3).
 
 A base game has a student who picks a policy π and a teacher who picks a level θ. Both may mix. Shapes:
 
@@ -14,15 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
 
 from tutelage.types import InputError
 
 Matrix = NDArray[np.float64]
 Strategy = NDArray[np.float64]
 
-LARGEST = 1e100
-"""Payoffs beyond this are refused: differences and products of them would overflow."""
+LARGEST, SMALLEST = 1e100, 1e-100
+"""Payoffs beyond these sizes, except 0, are refused: their products would overflow or vanish."""
+
+MOST_PIVOTS = 10_000
+"""Lemke and Howson's algorithm usually takes fewer pivots than there are labels, but exponentially many at worst."""
 
 
 def check_payoffs(values: ArrayLike) -> Matrix:
@@ -30,13 +32,17 @@ def check_payoffs(values: ArrayLike) -> Matrix:
     V = np.asarray(values, np.float64)
     if V.ndim != 2 or V.size == 0:
         raise InputError(f"Payoffs need a row for each policy and a column for each level; got shape {V.shape}.")
-    if not (np.abs(V) < LARGEST).all():
-        row, column = np.argwhere(~(np.abs(V) < LARGEST))[0]
-        raise InputError(
-            f"The payoff in row {row + 1}, column {column + 1} is {V[row, column]}; "
-            f"make every payoff a finite number between −{LARGEST:g} and {LARGEST:g}."
-        )
+    _check_sizes(V, np.abs(V) <= LARGEST)
     return V
+
+
+def _check_sizes(payoffs: Matrix, fits: NDArray[np.bool_]) -> None:
+    if not fits.all():
+        row, column = np.argwhere(~fits)[0]
+        raise InputError(
+            f"The payoff in row {row + 1}, column {column + 1} is {payoffs[row, column]}; make every payoff 0 or a "
+            f"finite number whose size is from {SMALLEST:g} to {LARGEST:g}."
+        )
 
 
 def read_payoffs(path: Path) -> Matrix:
@@ -61,19 +67,21 @@ def read_payoffs(path: Path) -> Matrix:
             raise InputError(f"{path}, line {number}: {error}; write numbers separated by commas.") from None
     if not rows:
         raise InputError(f"{path} holds no numbers; write one line of payoffs for each policy.")
-    return check_payoffs(rows)
+    V = check_payoffs(rows)
+    _check_sizes(V, (np.abs(V) >= SMALLEST) | (V == 0))
+    return V
 
 
 def regret(payoffs: Matrix) -> Matrix:
     """U^R[π, θ] = max_π' V[π', θ] − V[π, θ]: what the student loses against the best policy for each level.
 
-    The best policy is chosen for each level apart, so the maximum over mixed π' is reached by a pure one.
+    The best policy is chosen for each level separately, so a pure π' reaches the maximum over mixed ones.
     """
-    return payoffs.max(axis=0) - payoffs
+    return np.asarray(payoffs.max(axis=0) - payoffs)
 
 
 def indifferent(payoffs: Matrix) -> Matrix:
-    """U^U[π, θ] = 0: all levels are alike to this teacher, so that it may as well play uniformly."""
+    """U^U[π, θ] = 0: this teacher is indifferent between all levels, so that uniform play is optimal for it."""
     return np.zeros_like(payoffs)
 
 
@@ -83,7 +91,7 @@ def adversarial(payoffs: Matrix) -> Matrix:
 
 
 def uniform(levels: int) -> Strategy:
-    """[levels]: domain randomisation."""
+    """[levels]: domain randomization."""
     return np.full(levels, 1 / levels)
 
 
@@ -116,8 +124,10 @@ class Saddle(NamedTuple):
 def solve_zero_sum(costs: Matrix) -> Saddle:
     """A saddle point of the game in which the student (rows) pays `costs` to the teacher (columns).
 
-    One linear programme: minimise v subject to πᵀ costs ≤ v. Its dual solution is the teacher's strategy.
+    One linear program: minimize v subject to πᵀ costs ≤ v. Its dual solution is the teacher's strategy.
     """
+    from scipy.optimize import linprog  # slow to import, and most commands of the package do not need it
+
     policies, levels = costs.shape
     # the solver's tolerances are absolute, so give it numbers in [0, 1]
     low, scale = costs.min(), np.ptp(costs) or 1.0
@@ -131,8 +141,8 @@ def solve_zero_sum(costs: Matrix) -> Saddle:
         method="highs-ds",  # the simplex ends on a vertex, exact up to rounding
     )
     if not solution.success:
-        raise ArithmeticError(f"The linear programme of a {policies} × {levels} game failed: {solution.message}")
-    student, teacher = _normalise(solution.x[:policies]), _normalise(-solution.ineqlin.marginals)
+        raise ArithmeticError(f"The linear program of a {policies} × {levels} game failed: {solution.message}")
+    student, teacher = _normalize(solution.x[:policies]), _normalize(-solution.ineqlin.marginals)
     return Saddle(student, teacher, float(student @ costs @ teacher))
 
 
@@ -141,6 +151,40 @@ def minimax_regret(payoffs: Matrix) -> Saddle:
     return solve_zero_sum(regret(payoffs))
 
 
-def _normalise(weights: Strategy) -> Strategy:
+def _normalize(weights: Strategy) -> Strategy:
     positive = np.maximum(weights, 0)
-    return positive / positive.sum()
+    return np.asarray(positive / positive.sum())
+
+
+def lemke_howson(payoffs: Matrix, utility: Matrix, label: int) -> tuple[Strategy, Strategy]:
+    """A Nash equilibrium (π, θ) of any base game, by complementary pivoting (Lemke and Howson, 1964).
+
+    Labels 0 … policies − 1 are policies, the others levels. Different starting labels may lead to different equilibria.
+    In {x ≥ 0: Uᵀx ≤ 1} and {y ≥ 0: Vy ≤ 1}, with V and U shifted to be positive, each label is a variable of one
+    polytope and a slack of the other. Pivots alternate until the first label is complementary again. Ties are broken
+    by the lexicographic rule, so that degenerate games cannot cycle.
+    """
+    policies, levels = payoffs.shape
+    V, U = ((matrix - matrix.min()) / (np.ptp(matrix) or 1.0) + 1.0 for matrix in (payoffs, utility))
+    tableaus = (
+        np.hstack([U.T, np.eye(levels), np.ones((levels, 1))]),
+        np.hstack([np.eye(policies), V, np.ones((policies, 1))]),
+    )
+    bases = (np.arange(policies, policies + levels), np.arange(policies))
+    slacks = tuple(basis.copy() for basis in bases)
+    entering, side = label, 0 if label < policies else 1
+    for _ in range(MOST_PIVOTS):
+        tableau, basis = tableaus[side], bases[side]
+        rows = np.flatnonzero(tableau[:, entering] > 1e-11)
+        ratios = tableau[np.ix_(rows, np.append(-1, slacks[side]))] / tableau[rows, entering, None]
+        row = rows[np.lexsort(ratios.round(11).T[::-1])[0]]
+        tableau[row] /= tableau[row, entering]
+        others = np.arange(len(tableau)) != row
+        tableau[others] -= np.outer(tableau[others, entering], tableau[row])
+        entering, basis[row] = int(basis[row]), entering
+        if entering == label:
+            break
+        side = 1 - side
+    student, teacher = np.zeros(policies + levels), np.zeros(policies + levels)
+    student[bases[0]], teacher[bases[1]] = tableaus[0][:, -1], tableaus[1][:, -1]
+    return _normalize(student[:policies]), _normalize(teacher[policies:])

@@ -1,4 +1,4 @@
-"""A maze level as an environment of the `minigrid` package: the same grid, start, goal, view and limit."""
+"""A maze level as an environment of the `minigrid` package: the same grid, start, goal, view and time limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError as error:
     raise InputError("The `minigrid` package is not installed; run `pip install tutelage[interop]`.") from error
 
 
-class LevelEnv(MiniGridEnv):
+class LevelEnv(MiniGridEnv):  # type: ignore[misc,unused-ignore]
     """One fixed level, the same after every reset. Observations, actions and rewards are MiniGrid's own."""
 
     def __init__(self, level: Level, view: int, see_through: bool, max_steps: int) -> None:

@@ -6,12 +6,31 @@ import os
 from pathlib import Path
 
 import jax
+from jax._src.lru_cache import LRUCache
+
+from tutelage.files import write_atomically
 
 
 def keep_programs() -> None:
-    """Keep what is compiled in the user's cache, or where JAX has been told to already."""
+    """Keep compiled programs in the user's cache, or in the directory that JAX is configured with."""
+    share_programs()
     if jax.config.values["jax_compilation_cache_dir"]:
         return
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(caches / "tutelage"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def share_programs() -> None:
+    """Let several processes use one directory of programs.
+
+    JAX writes an entry in place and never replaces it. After a kill half of it stays, and every later start warns of
+    it and compiles again. With this an entry is there as a whole or not at all.
+    """
+    LRUCache.put = _put  # type: ignore[method-assign]
+
+
+def _put(self: LRUCache, key: str, value: bytes) -> None:
+    path = Path(os.fspath(self.path)) / f"{key}-cache"  # as JAX names it
+    if not path.exists():
+        write_atomically(path, value)

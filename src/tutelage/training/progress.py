@@ -22,14 +22,14 @@ WINDOW = 60.0
 """Seconds over which the rate is measured."""
 
 
-class Progress:
+class ProgressBar:
     """Shows how far some work has come.
 
-    with Progress(config.total_steps, "plr-perp, seed 0", "steps") as progress:
-        progress.update(done, latest(metrics))
+    with ProgressBar("plr-perp, seed 0", config.total_steps) as bar:
+        bar.update(steps, metrics)  # of one more iteration
     """
 
-    def __init__(self, total: int, title: str, unit: str, *, done: int = 0, quiet: bool = False) -> None:
+    def __init__(self, title: str, total: int, done: int = 0, quiet: bool = False, unit: str = "steps") -> None:
         """Work of `total` units, of which some may be `done` already; shown unless `quiet`."""
         from rich.console import Console  # here, so that `import tutelage` does not load it
 
@@ -39,39 +39,39 @@ class Progress:
         self._live: Any = None
         self._seen = deque([(time.monotonic(), done)])
         self._next_line = time.monotonic() + FIRST
-
-    def __enter__(self) -> Progress:
-        if self._console.is_terminal and not self.quiet:
+        if self._console.is_terminal and not quiet:
             from rich.live import Live
 
             self._live = Live(get_renderable=self._drawn, console=self._console, refresh_per_second=4)
             self._live.start()
+
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+        self.close()
 
-    def update(self, done: int, facts: Mapping[str, str] | None = None) -> None:
-        """So much is done now. Facts stay until others of the same name replace them."""
-        self.done = done
-        self.facts |= facts or {}
+    def update(self, count: int, metrics: Mapping[str, float] | None = None) -> None:
+        """So much more is done, in an iteration with these metrics."""
+        self.done += count
+        self.facts |= latest(metrics or {})
         now = time.monotonic()
-        self._seen.append((now, done))
+        self._seen.append((now, self.done))
         while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW:
             self._seen.popleft()
-        if not (self.quiet or self._live) and now >= self._next_line and done < self.total:
+        if not (self.quiet or self._live) and now >= self._next_line and self.done < self.total:
             self._next_line = now + EVERY
-            self.say(self.line())
+            self.write(self.line())
 
-    def advance(self, count: int = 1) -> None:
-        """So much more is done."""
-        self.update(self.done + count)
-
-    def say(self, sentence: str) -> None:
+    def write(self, line: str) -> None:
         """Print a line, above the bar if there is one."""
         if not self.quiet:
-            self._console.print(sentence, markup=False, soft_wrap=True)
+            self._console.print(line, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self._live:
+            self._live.stop()
 
     def line(self) -> str:
         """All of it in one plain line."""

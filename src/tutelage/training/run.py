@@ -33,9 +33,9 @@ import numpy as np
 from tutelage.files import read_csv, write_atomically
 from tutelage.learning.network import Network, Params
 from tutelage.learning.policy import Policy, fresh_params
+from tutelage.training import presets  # noqa: F401, it makes the domains' setups known
 from tutelage.training.checkpoints import load_policy
-from tutelage.training.config import Config, Setup
-from tutelage.training.presets import known_setup
+from tutelage.training.config import Config
 from tutelage.types import Domain, InputError, Json
 
 CONFIG, METRICS, TIMING, EVALUATIONS = "config.json", "metrics.csv", "timing.csv", "evaluations.csv"
@@ -57,8 +57,8 @@ class Run:
     config: Config[Any]
 
     @classmethod
-    def load(cls, directory: str | Path, setup: type[Setup] | None = None) -> Run:
-        """Open a run. One of a domain of your own needs its `setup` class: no file may say what code to run."""
+    def load(cls, directory: str | Path, allow: Iterable[str] = ()) -> Run:
+        """Open a run. One that names code of your own needs its modules in `allow`: no file decides what code runs."""
         directory = Path(directory)
         try:
             content = json.loads((directory / CONFIG).read_text())
@@ -66,12 +66,12 @@ class Run:
             raise InputError(f"{directory} is no run: it has no {CONFIG}.") from None
         except ValueError as error:
             raise InputError(f"{directory / CONFIG} is not JSON: {error}.") from None
-        return cls(directory, read_config(content, setup))
+        return cls(directory, read_config(content, allow))
 
     @property
     def title(self) -> str:
         """What to call it in a table."""
-        return f"{self.config.method}, seed {self.config.seed}"
+        return f"{self.config.method.name}, seed {self.config.seed}"
 
     @cached_property
     def domain(self) -> Domain:
@@ -118,9 +118,9 @@ class Run:
         return found
 
 
-def find_runs(paths: Iterable[str | Path], setup: type[Setup] | None = None) -> list[Run]:
+def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Run]:
     """Open the runs that lie at `paths`, and those inside of directories that are none themselves."""
-    return [Run.load(directory, setup) for path in paths for directory in _run_directories(Path(path))]
+    return [Run.load(directory, allow) for path in paths for directory in _run_directories(Path(path))]
 
 
 def _run_directories(path: Path) -> list[Path]:
@@ -145,12 +145,11 @@ def write_config(directory: Path, config: Config[Any]) -> None:
     write_atomically(directory / CONFIG, json.dumps(content, indent=2) + "\n")
 
 
-def read_config(content: Json, setup: type[Setup] | None = None) -> Config[Any]:
+def read_config(content: Json, allow: Iterable[str] = ()) -> Config[Any]:
     """A configuration as a run's `config.json` holds it."""
     if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
         raise InputError('A saved configuration is a file with the entry "config", such as a run\'s config.json.')
-    value = content["config"]
-    return Config.from_json(value, setup or known_setup(str(value.get("domain"))))
+    return Config.from_json(content["config"], allow)
 
 
 def student_shapes(domain: Domain, network: Network) -> Params:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tutelage.curriculum.curator import Buffer
 from tutelage.curriculum.curriculum import Curriculum
-from tutelage.curriculum.step import State, generator_of
+from tutelage.curriculum.step import State
 from tutelage.learning import returns
 from tutelage.learning.network import Params
 from tutelage.learning.rollout import play
@@ -26,7 +26,7 @@ class Snapshots:
         """Show up to `count` levels."""
         self.curriculum, self.count = curriculum, count
         self._inspect = jax.jit(_inspection(curriculum))
-        self._propose = jax.jit(generator_of(curriculum.method, curriculum.parts).propose)
+        self._propose = jax.jit(partial(curriculum.method.generator.propose, curriculum.parts))
         known = curriculum.method.curator is not None and curriculum.parts.domain.optimal_return is not None
         self.metrics = {"buffer/true_regret": "true_regret"} if known else {}
         """Metrics that a snapshot knows, and what it calls them."""
@@ -85,7 +85,7 @@ def chosen(buffer: Buffer, count: int, random: np.random.Generator) -> np.ndarra
     order = np.argsort(-buffer.entries.score[:size], kind="stable")
     if size <= count:
         return order
-    slot_of = {int(name): slot for slot, name in enumerate(buffer.entries.name[:size])}
+    slot_of = {int(name): slot for slot, name in enumerate(buffer.entries.id[:size])}
     taken = dict.fromkeys(int(slot) for slot in order[: count // 2])
     for slot in list(taken):
         while len(taken) < 3 * count // 4 and (slot := slot_of.get(int(buffer.entries.parent[slot]), -1)) >= 0:
@@ -99,7 +99,7 @@ def chosen(buffer: Buffer, count: int, random: np.random.Generator) -> np.ndarra
 def _entry(buffer: Buffer, slot: int) -> dict[str, Json]:
     entries = buffer.entries
     return {
-        "name": int(entries.name[slot]),
+        "name": int(entries.id[slot]),
         "parent": int(entries.parent[slot]),
         "generation": int(entries.generation[slot]),
         "score": float(entries.score[slot]),

@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from tutelage.curriculum.step import State
 from tutelage.evaluation.evaluate import Evaluator
 from tutelage.files import Log, sole_writer, write_atomically
 from tutelage.training import checkpoints
-from tutelage.training.config import Config, Setup, differences
+from tutelage.training.config import Config
 from tutelage.training.run import (
     ARCHIVE,
     CHECKPOINTS,
@@ -43,6 +43,7 @@ from tutelage.training.run import (
     Run,
     write_config,
 )
+from tutelage.training.serialization import differences
 from tutelage.training.snapshots import Snapshots
 from tutelage.training.trackers import TENSORBOARD, TrackerName, check_tracker, tracker
 from tutelage.types import InputError, Json, Key
@@ -128,7 +129,7 @@ def resume(
     *,
     total_steps: int | None = None,
     total_updates: int | None = None,
-    setup: type[Setup] | None = None,
+    allow: Iterable[str] = (),
     programs: Programs | None = None,
     track: TrackerName | None = None,
     quiet: bool = False,
@@ -139,7 +140,7 @@ def resume(
         InputError: if there is no run, another process writes it, or its checkpoint belongs to another configuration.
         Stopped: as in `train`.
     """
-    run = Run.load(directory, setup)
+    run = Run.load(directory, allow)
     config = replace(
         run.config,
         total_steps=total_steps or run.config.total_steps,
@@ -228,7 +229,7 @@ class _Session:
             unit=" steps",
             unit_scale=True,
             smoothing=0.1,
-            desc=f"{config.method}, seed {config.seed}",
+            desc=f"{config.method.name}, seed {config.seed}",
             disable=True if self.quiet else None,
         )
         shown: dict[str, str] = {}

@@ -15,7 +15,7 @@ from tutelage.analysis.report import levels, sections
 from tutelage.analysis.report.blocks import Section
 from tutelage.analysis.results import Results, display
 from tutelage.files import write_atomically
-from tutelage.training.progress import Progress
+from tutelage.training.progress import ProgressBar
 from tutelage.training.run import Run
 from tutelage.types import InputError
 
@@ -43,10 +43,10 @@ def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, qu
         raise InputError(f"{out} is a directory: name a file in it.")
     builders = _builders(results, with_videos)
     built = []
-    with Progress(len(builders), "report", "sections", quiet=quiet) as progress:
+    with ProgressBar("report", len(builders), quiet=quiet, unit="sections") as progress:
         for build in builders:
             built.append(build())
-            progress.advance()
+            progress.update(1)
     page = _render(results, [section for section in built if section.blocks])
     try:
         write_atomically(out, page)

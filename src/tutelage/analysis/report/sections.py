@@ -20,7 +20,6 @@ from tutelage.analysis.report.blocks import Block, Columns, Heading, Note, Plot,
 from tutelage.analysis.results import Results, RunResults, Snapshot, display
 from tutelage.analysis.statistics import Correlation, rank_correlation, wilson
 from tutelage.analysis.tables import Table, interval, number
-from tutelage.training.presets import SETUPS
 from tutelage.training.progress import duration
 from tutelage.training.run import CONFIG, PROGRESS, Run
 from tutelage.types import Domain, InputError, Json
@@ -324,9 +323,9 @@ def _text(value: Json) -> str:
 
 def _command(run: Run) -> str:
     """What trains such a run again."""
-    setup = type(run.config.setup)
-    own = "" if setup.name in SETUPS else f" --domain {setup.__module__}:{setup.__qualname__}"
-    return f"tutelage train --config {shlex.quote(str(run.directory / CONFIG))}{own}"
+    modules = sorted({name.partition(":")[0] for name in run.config.names() if ":" in name})
+    words = ["tutelage", "train", "--config", str(run.directory / CONFIG), *(["--allow", *modules] if modules else [])]
+    return shlex.join(words)
 
 
 def _versions(run: Run) -> str:

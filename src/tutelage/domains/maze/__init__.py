@@ -1,4 +1,4 @@
-"""Partially observable mazes by MiniGrid's rules (paper, section 5.1)."""
+"""Partially observable mazes by MiniGrid's rules (paper, section 6.1)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def domain(
     vary_blocks: bool = False,
     clears: bool = False,
 ) -> Domain:
-    """Mazes as the paper sets them, unless told otherwise."""
+    """Mazes; the defaults are the paper's."""
     env = MazeEnv(view, see_through, max_steps, reward)
     return Domain(
         name="maze",

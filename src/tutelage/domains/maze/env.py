@@ -1,11 +1,10 @@
-"""MiniGrid's rules in pure JAX: egocentric partial views, turns and steps, a goal and a limit of time.
+"""MiniGrid's rules in pure JAX: egocentric partial views, turns and steps, a goal and a time limit.
 
-Everything equals the `minigrid` package, cell by cell and step by step; only the paper's reward 1 − T/T_max
-is our own (its section 5.1; MiniGrid gives 1 − 0.9·T/T_max).
+Everything equals the `minigrid` package, cell by cell and step by step, except the reward: the paper's is 1 − T/T_max
+(section 6.1), MiniGrid's and the released code's 1 − 0.9·T/T_max. The paper's view is 7 × 7, the released code's 5 × 5.
 
-A view of V × V cells is packed into Q 32-bit words, whole rows in each, one bit a cell. `load` does so once
-for every cell and heading, so that a step looks up Q integers instead of V × V cells, and occlusion is a few
-shifts on each row.
+A view of V × V cells is packed into Q 32-bit words, whole rows in each, one bit a cell. `load` does so once for every
+cell and heading, so that a step looks up Q integers instead of V × V cells, and occlusion is a few shifts on each row.
 """
 
 from __future__ import annotations
@@ -22,7 +21,11 @@ from tutelage.domains.maze.level import EMPTY, GOAL, HEADINGS, WALL, Level
 from tutelage.types import Discrete, Env, InputError, Key, Step
 
 LEFT, RIGHT, FORWARD = 0, 1, 2
-"""The actions that do something. Picking up, dropping, toggling and `done` (3 to 6) only let time pass."""
+"""The actions with an effect. Pick up, drop, toggle and done (3 to 6) only use up a step."""
+
+
+MAX_STEPS = 1_000_000
+"""The longest time limit: `reward_at` keeps a table of rewards by step."""
 
 
 class Obs(NamedTuple):
@@ -59,8 +62,8 @@ class MazeEnv(Env):
     def __post_init__(self) -> None:
         if self.view % 2 == 0 or not 3 <= self.view <= 31:
             raise InputError(f"The view must be an odd number of cells from 3 to 31, not {self.view}.")
-        if self.max_steps < 1:
-            raise InputError(f"max_steps must be at least 1, not {self.max_steps}.")
+        if not 1 <= self.max_steps <= MAX_STEPS:
+            raise InputError(f"max_steps must be from 1 to {MAX_STEPS}, not {self.max_steps}.")
         if self.reward not in ("paper", "minigrid"):
             raise InputError(f"The reward must be 'paper' or 'minigrid', not {self.reward!r}.")
 
@@ -71,7 +74,7 @@ class MazeEnv(Env):
 
     @property
     def horizon(self) -> int:
-        """The limit of time."""
+        """The time limit."""
         return self.max_steps
 
     def load(self, level: Level) -> Scene:
@@ -128,7 +131,7 @@ class MazeEnv(Env):
         # MiniGrid shows the agent's own cell as empty, even on the goal.
         goal = jnp.where(inside & jnp.any(away != 0), column * view + row, -1).astype(jnp.int16)
 
-        # The image is made as one row of bytes: XLA vectorises that, but not the small loops of [V, V, 3].
+        # The image is made as one row of bytes: XLA vectorizes that, but not the small loops of [V, V, 3].
         area = view * view
         is_goal = goal == np.repeat(np.arange(area, dtype=np.int16), 3)
         image = jnp.where(is_goal, np.tile(GOAL, area), np.tile(EMPTY, area))
@@ -153,7 +156,7 @@ def _spread(words: jax.Array, view: int) -> jax.Array:
     """bool[V·V·3]: the bits of words u32[Q] in the order of the image's bytes."""
     column, row, _ = np.indices((view, view, 3)).reshape(3, -1)
     word, bit = _place(view, row, column)
-    # One mask for each word instead of a look-up, which XLA would not vectorise.
+    # One mask for each word instead of a look-up, which XLA would not vectorize.
     masks = [np.where(word == q, 1 << bit, 0).astype(np.uint32) for q in range(_words(view))]
     return functools.reduce(jnp.bitwise_or, [words[q] & mask for q, mask in enumerate(masks)]) != 0
 
@@ -162,7 +165,7 @@ def _visible(walls: jax.Array, view: int) -> jax.Array:
     """u32[Q]: the cells that are seen by MiniGrid's rule, from the walls u32[Q] of a view.
 
     Row by row away from the agent: sight floods sideways through empty cells, and every flooded cell shows
-    itself and its neighbours, walls too, in its own row and in the next.
+    itself and its neighbors, walls too, in its own row and in the next.
     """
     everything = np.uint32((1 << view) - 1)
     lit = jnp.uint32(1 << (view // 2))

@@ -8,13 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.domains.maze.env import MazeEnv, Scene, State
 from tutelage.domains.maze.level import HEADINGS, Level, at
 
 FLOOR, LINE, WALL, GOAL, AGENT, LIGHT = (
-    np.array(colour, np.uint8)
-    for colour in (
+    np.array(color, np.uint8)
+    for color in (
         (247, 246, 242),
         (226, 223, 214),
         (58, 63, 75),
@@ -41,7 +42,7 @@ def draw_state(level: Level, state: State, pixels: int = 16) -> jax.Array:
 
 
 def frame(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
-    """u8[H·pixels, W·pixels, 3]: a moment of an episode; what the agent sees is lit."""
+    """u8[H·pixels, W·pixels, 3]: one frame of an episode; the cells that the agent sees are lit."""
     height = scene.level.walls.shape[0]
     pixels = max(3, 315 // height)
     lit = _seen(env, scene, state).repeat(pixels, 0).repeat(pixels, 1)[..., None]
@@ -62,10 +63,10 @@ def _seen(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
 
 
 @functools.cache
-def _tiles(pixels: int) -> np.ndarray[Any, Any]:
+def _tiles(pixels: int) -> NDArray[Any]:
     """u8[7, pixels, pixels, 3]: floor, wall, goal, and the agent facing east, south, west and north."""
     floor = np.broadcast_to(FLOOR, (pixels, pixels, 3)).copy()
-    if pixels >= 8:  # on smaller tiles the lines would drown the picture
+    if pixels >= 8:  # on smaller tiles the lines would dominate the picture
         floor[0] = floor[:, 0] = LINE
     wall = np.broadcast_to(WALL, floor.shape)
     row, column = (np.indices((pixels, pixels)) + 0.5) / pixels - 0.5

@@ -1,7 +1,7 @@
-"""A maze as a level θ: its walls, where the agent starts and faces, and the goal. Text and JSON forms.
+"""A maze as a level θ: its walls, where the agent starts and faces, and the goal; levels as text.
 
-Everything that sets one maze apart from another is part of the level, the agent's heading too, so that a
-replayed level is the same POMDP again (paper, section 2). Grids are indexed (row, column) from the top left.
+Everything that distinguishes one maze from another is part of the level, the agent's heading too, so that a replayed
+level is the same POMDP again (paper, section 2). Grids are indexed (row, column) from the top left.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
-from tutelage.types import InputError, Json, Key
+from tutelage.types import InputError, Key
 
 HEADINGS = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)], np.int32)
 """i32[4, 2]: one step (row, column) east, south, west and north. The right of heading d is heading d + 1."""
 
 EMPTY, WALL, GOAL = (np.array(code, np.uint8) for code in ((1, 0, 0), (2, 5, 0), (8, 1, 0)))
-"""u8[3] each: MiniGrid's (type, colour, state) of what a cell may hold."""
+"""u8[3] each: MiniGrid's (type, color, state) of what a cell may hold."""
 
 AGENT_TYPE = 10
-"""MiniGrid's type of the agent; its colour is 0 and its state is the heading."""
+"""MiniGrid's type of the agent; its color is 0 and its state is the heading."""
+
+MAX_SIZE = 255
+"""The most rows and columns of a grid: for 32 such levels the 7 × 7 views that `MazeEnv.load` packs take 67 MB."""
 
 _ARROWS = ">v<^"
 _EAST = "A"  # as drawn in the test mazes, where every agent faces east
@@ -44,9 +48,8 @@ def valid(level: Level) -> jax.Array:
     border[1:-1, 1:-1] = False
 
     def empty(cell: jax.Array) -> jax.Array:
-        row, column = cell
-        inside = (row > 0) & (row < height - 1) & (column > 0) & (column < width - 1)
-        return inside & ~level.walls[row, column]
+        inside = jnp.all((cell > 0) & (cell < np.array([height - 1, width - 1])))
+        return inside & ~level.walls[cell[0], cell[1]]
 
     closed = jnp.all(level.walls | ~border)
     apart = jnp.any(level.agent != level.goal)
@@ -57,8 +60,8 @@ def valid(level: Level) -> jax.Array:
 def below(key: Key, bound: jax.Array | int, shape: tuple[int, ...] = ()) -> jax.Array:
     """i32[shape]: integers drawn uniformly from 0 to bound − 1.
 
-    `jax.random.randint` hashes three times to be rid of a bias of bound · 2⁻³²; levels are drawn so often, and compiled
-    into so many programs, that once is better.
+    `jax.random.randint` hashes three times to remove a bias of at most bound · 2⁻³². Levels are drawn so often, and
+    compiled into so many programs, that one hash is better.
     """
     return (jax.random.bits(key, shape) % jnp.asarray(bound, jnp.uint32)).astype(jnp.int32)
 
@@ -75,7 +78,7 @@ def random_cell(key: Key, among: jax.Array) -> jax.Array:
 def at(cell: jax.Array, size: int) -> jax.Array:
     """bool[size, size]: true in one cell only."""
     rows, columns = np.indices((size, size))
-    return (rows == cell[0]) & (columns == cell[1])
+    return jnp.logical_and(rows == cell[0], columns == cell[1])
 
 
 def room(size: int) -> jax.Array:
@@ -92,7 +95,7 @@ def furnish(key: Key, walls: jax.Array) -> Level:
 
 
 def furnish_anywhere(key: Key, walls: jax.Array) -> Level:
-    """Put a goal, then an agent with a random heading, on random inner cells, where walls give way to them.
+    """Put a goal, then an agent with a random heading, on random inner cells, and remove walls there.
 
     Only an agent that would stand on the goal goes to a random empty cell instead (the released code's rule).
     """
@@ -107,8 +110,8 @@ def furnish_anywhere(key: Key, walls: jax.Array) -> Level:
 def parse(text: str, size: int | None = None) -> Level:
     """Read a drawing: `#` wall, `.` empty, `G` goal, the agent as `A` or `>` (east), `v`, `<` or `^`.
 
-    Blank lines and the space around each line do not count. The drawing stands at the top left of a grid of
-    `size` × `size` (default: the larger of its two sides), and what it does not cover is wall.
+    Blank lines and the space around each line are ignored. The drawing fills the top left of a grid of `size` × `size`
+    (default: the larger of its two sides); the rest is wall.
     """
     rows = [line.strip() for line in text.splitlines() if line.strip()]
     if not rows:
@@ -126,7 +129,7 @@ def parse(text: str, size: int | None = None) -> Level:
             )
     cells = np.array([list(row) for row in rows])
     largest = max(cells.shape)
-    size = largest if size is None else size
+    size = min(largest, MAX_SIZE) if size is None else size
     if largest > size:
         raise InputError(
             f"The maze is {cells.shape[0]} rows by {cells.shape[1]} columns, too large for a grid of "
@@ -150,19 +153,7 @@ def show(level: Level) -> str:
     return "\n".join("".join(row) for row in cells)
 
 
-def to_json(level: Level) -> Json:
-    """A level as the list of the rows of its drawing, which diffs well and can be edited by hand."""
-    return show(level).splitlines()
-
-
-def from_json(value: Json, size: int | None = None) -> Level:
-    """The inverse of `to_json`, into a grid of `size` × `size`."""
-    if not isinstance(value, list) or not all(isinstance(row, str) for row in value):
-        raise InputError(f"A maze in JSON is a list of strings, one for each row; got {value!r:.80}.")
-    return parse("\n".join(value), size)
-
-
-def _only(cells: np.ndarray[Any, Any], characters: Iterable[str], what: str) -> tuple[int, int]:
+def _only(cells: NDArray[Any], characters: Iterable[str], what: str) -> tuple[int, int]:
     """The one cell that holds any of these characters."""
     found = np.argwhere(np.isin(cells, list(characters)))
     if len(found) != 1:

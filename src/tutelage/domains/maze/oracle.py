@@ -1,4 +1,4 @@
-"""What the best policy could do: exact breadth-first searches on a level, hence optimal return and true regret.
+"""What the best policy could do: exact breadth-first searches on a level, for optimal returns and true regret.
 
 A set of cells is a *board*: u32[H, Q], the cells of each row as bits, Q = ⌈W / 32⌉ words a row. One step of a
 search is then a few shifts on whole rows. Everything works inside `jit` and `vmap`, on grids of any size.

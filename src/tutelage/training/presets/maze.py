@@ -1,4 +1,4 @@
-"""Mazes as something to train on: options, networks and presets (paper, section 5.1 and its table of parameters)."""
+"""Mazes: options, networks and presets (paper, section 6.1 and the appendix's table of hyper-parameters)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from flax import linen as nn
 
-from tutelage.curriculum.methods import METHODS
+from tutelage.curriculum.methods import METHODS, Method
 from tutelage.domains import maze
 from tutelage.learning.network import Network
 from tutelage.learning.ppo import PPO
 from tutelage.networks.maze_student import MazeStudent, maze_student
 from tutelage.networks.maze_teacher import MazeTeacher, maze_teacher
-from tutelage.training.config import Config, Evaluation, MethodName, PresetName, Replay, Storage
-from tutelage.types import Discrete, Domain, InputError
+from tutelage.training.config import Config, Evaluation, PresetName, Storage
+from tutelage.training.presets.choices import checked_name, with_curator
+from tutelage.types import Discrete, Domain
 
 ACTIVATIONS = {"relu": nn.relu, "tanh": jnp.tanh}
 
@@ -33,7 +34,7 @@ class MazeSetup:
     vary_blocks: bool = False
     """Draw the number of walls anew for each random level, up to `blocks` (ACCEL)."""
     clears: bool = False
-    """A wall gives way to a goal or agent put there (released code), instead of moving them on (paper)."""
+    """A goal or agent placed on a wall removes it (released code) instead of moving to an empty cell (paper)."""
     view: int = 7
     """Cells along a side of what the agent sees (paper: 7; released code: 5)."""
     see_through: bool = True
@@ -92,95 +93,66 @@ class MazeSetup:
         )
 
     @classmethod
-    def preset(cls, name: PresetName, method: MethodName) -> Config[MazeSetup]:
+    def preset(cls, name: PresetName, method: str) -> Config[MazeSetup]:
         """A complete configuration that works."""
         presets = {"paper": _paper, "released": _released, "laptop": _laptop, "tiny": _tiny}
-        if name not in presets:
-            raise InputError(f"Mazes have no preset {name!r}; choose one of {', '.join(presets)}.")
-        return presets[name](method)
+        return presets[checked_name("preset", name, presets)](METHODS[checked_name("method", method, METHODS)])
 
 
-def _paper(method: MethodName) -> Config[MazeSetup]:
+def _paper(method: Method) -> Config[MazeSetup]:
     """The appendix's table."""
+    accel = method.name == "accel"
     return Config(
         method=method,
-        setup=MazeSetup(
-            teacher_lstm=method == "paired", blocks=60 if method == "accel" else 25, vary_blocks=method == "accel"
-        ),
+        setup=MazeSetup(teacher_lstm=method.name == "paired", blocks=60 if accel else 25, vary_blocks=accel),
         total_steps=250_000_000,
-        curator=_replay(method),
-        train_on_new=METHODS[method].train_on_new,
-        edits=METHODS[method].edits,
-        queue=METHODS[method].queue,
         evaluation=Evaluation("paper", evaluate_every=1000, final_episodes=100),
         storage=Storage(checkpoint_every=100, snapshot_every=1000),
     )
 
 
-def _released(method: MethodName) -> Config[MazeSetup]:
+def _released(method: Method) -> Config[MazeSetup]:
     """What the released code runs, where it differs from the paper."""
-    paper = _paper(method)
-    explores = method not in ("paired", "repaired")
-    curator = paper.curator
-    if curator != Replay():
-        rate = 0.95 if method == "repaired" else curator.replay_rate
-        curator = replace(curator, temperature=0.1, replace_equals=True, replay_rate=rate)
+    paper = _paper(with_curator(method, temperature=0.1, replace_equals=True))
+    if method.name == "repaired":
+        paper = replace(paper, method=with_curator(paper.method, replay_rate=0.95))
+    explores = method.name not in ("paired", "repaired")
     return replace(
         paper,
         setup=replace(paper.setup, clears=True, view=5, reward="minigrid", head=(32,), activation="tanh"),
-        student=PPO(entropy_coef=0.01 if explores else 0.0, bootstrap_at_rollout_end=False),
-        teacher=PPO(bootstrap_at_rollout_end=False),
-        curator=curator,
+        ppo=PPO(entropy_coef=0.01 if explores else 0.0, bootstrap_at_rollout_end=False),
+        teacher_ppo=PPO(bootstrap_at_rollout_end=False),
     )
 
 
-def _laptop(method: MethodName) -> Config[MazeSetup]:
-    """Learning that can be watched: larger steps on smaller minibatches, and a buffer that fills in a minute."""
+def _laptop(method: Method) -> Config[MazeSetup]:
+    """Learns in minutes: larger steps on smaller minibatches, and a buffer that fills in a minute."""
     quick = PPO(epochs=4, num_minibatches=4, learning_rate=1e-3, entropy_coef=0.01)
-    paper = _paper(method)
+    paper = _paper(with_curator(method, capacity=1000, min_fill=0.25))
     return replace(
         paper,
         setup=replace(paper.setup, view=5, hidden=128, teacher_lstm=False, teacher_filters=32),
         total_steps=4_000_000,
         num_envs=64,
         anneal_lr=True,
-        student=quick,
-        teacher=quick,
-        curator=_replay(method, capacity=1000, min_fill=0.25),
+        ppo=quick,
+        teacher_ppo=quick,
         evaluation=Evaluation("maze", evaluate_every=40),
         storage=Storage(checkpoint_every=20, snapshot_every=40),
     )
 
 
-def _tiny(method: MethodName) -> Config[MazeSetup]:
+def _tiny(method: Method) -> Config[MazeSetup]:
     """Seconds, to see that everything works; nothing much is learned."""
     small = PPO(epochs=2, num_minibatches=2, learning_rate=1e-3)
     return replace(
-        _paper(method),
+        _paper(with_curator(method, capacity=32, min_fill=0.25)),
         setup=MazeSetup(size=7, blocks=6, view=3, max_steps=24, hidden=16, head=(16,), teacher_filters=8),
         total_steps=10 * 8 * 32,
         num_envs=8,
         num_steps=32,
-        student=small,
-        teacher=small,
-        curator=_replay(method, capacity=32, min_fill=0.25),
+        ppo=small,
+        teacher_ppo=small,
         evaluation=Evaluation("maze", ("SixteenRooms", "PerfectMaze11"), evaluate_every=5, episodes=2),
         storage=Storage(checkpoint_every=2, snapshot_every=5, snapshot_levels=16),
-    )
-
-
-def _replay(method: MethodName, capacity: int = 4000, min_fill: float = 0.5) -> Replay:
-    """The paper's curator in full, so that a saved configuration leaves nothing to defaults."""
-    if METHODS[method].curator is None:
-        return Replay()
-    accel = method == "accel"
-    return Replay(
-        score="positive-value-loss" if accel else "max-mc",
-        capacity=capacity,
-        replay_rate=0.8 if accel else 0.5,
-        min_fill=min_fill,
-        prioritization="rank",
-        temperature=0.3,
-        staleness=0.3,
-        replace_equals=False,
     )

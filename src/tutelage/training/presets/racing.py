@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tutelage.curriculum.methods import METHODS
+from tutelage.curriculum import scores
+from tutelage.curriculum.curator import proportional
+from tutelage.curriculum.generators import Uniform
+from tutelage.curriculum.methods import METHODS, Method
 from tutelage.domains import racing
 from tutelage.domains.racing import RacingDesign, View
 from tutelage.learning.network import Network
 from tutelage.learning.ppo import PPO
 from tutelage.networks.racing_student import RacingStudent, racing_student
 from tutelage.networks.racing_teacher import RacingTeacher, racing_teacher
-from tutelage.training.config import Config, Evaluation, MethodName, PresetName, Replay, Storage
+from tutelage.training.config import Config, Evaluation, PresetName, Storage
+from tutelage.training.presets.choices import checked_name, with_curator
 from tutelage.types import Box, Discrete, Domain, InputError
 
 
@@ -92,12 +96,10 @@ class RacingSetup:
         return racing_teacher(RacingTeacher(editor.actions.n, editor.horizon))
 
     @classmethod
-    def preset(cls, name: PresetName, method: MethodName) -> Config[RacingSetup]:
+    def preset(cls, name: PresetName, method: str) -> Config[RacingSetup]:
         """A complete configuration that works."""
         presets = {"paper": _paper, "released": _released, "laptop": _laptop, "tiny": _tiny}
-        if name not in presets:
-            raise InputError(f"CarRacing has no preset {name!r}; choose one of {', '.join(presets)}.")
-        return presets[name](method)
+        return presets[checked_name("preset", name, presets)](METHODS[checked_name("method", method, METHODS)])
 
 
 PAPER_PPO = PPO(
@@ -111,40 +113,35 @@ PAPER_PPO = PPO(
 )
 
 
-def _paper(method: MethodName) -> Config[RacingSetup]:
-    """The appendix's table. A track's texture is 5.5 MB, so that a worker of DR has one track in each rollout."""
+def _paper(method: Method) -> Config[RacingSetup]:
+    """The appendix's table."""
     return Config(
-        method=method,
+        method=_curated(method),
         setup=RacingSetup(),
         total_steps=5_000_000,
         num_envs=16,
         num_steps=125,
-        train_on_new=METHODS[method].train_on_new,
-        edits=METHODS[method].edits,
-        queue=1,
-        student=PAPER_PPO,
-        teacher=replace(PAPER_PPO, entropy_coef=0.01 if method == "repaired" else 0.0),
-        curator=_replay(method),
+        ppo=PAPER_PPO,
+        teacher_ppo=replace(PAPER_PPO, entropy_coef=0.01 if method.name == "repaired" else 0.0),
         evaluation=Evaluation("f1", evaluate_every=500, final_episodes=100),
         storage=Storage(checkpoint_every=50, snapshot_every=250),
     )
 
 
-def _released(method: MethodName) -> Config[RacingSetup]:
+def _released(method: Method) -> Config[RacingSetup]:
     """What the released code runs, where it differs from the paper."""
     paper = _paper(method)
-    replays = paper.curator != Replay()
     return replace(
         paper,
         setup=RacingSetup(start_east=False, stack=4, noise=4, kernels=(4, 3, 3, 3, 3, 3)),
-        student=replace(paper.student, bootstrap_at_rollout_end=False),
-        teacher=replace(paper.teacher, bootstrap_at_rollout_end=False),
-        curator=replace(paper.curator, replace_equals=True) if replays else paper.curator,
+        method=with_curator(paper.method, replace_equals=True),
+        ppo=replace(paper.ppo, bootstrap_at_rollout_end=False),
+        teacher_ppo=replace(paper.teacher_ppo, bootstrap_at_rollout_end=False),
         evaluation=replace(paper.evaluation, suite="f1-released"),
     )
 
 
-def _laptop(method: MethodName) -> Config[RacingSetup]:
+def _laptop(method: Method) -> Config[RacingSetup]:
     """Learning that can be watched: a ninth of the pixels in grey, rounder tracks, and a first policy that drives."""
     quick = replace(PAPER_PPO, gae_lambda=0.95, epochs=4, num_minibatches=8, learning_rate=5e-4)
     return replace(
@@ -163,15 +160,15 @@ def _laptop(method: MethodName) -> Config[RacingSetup]:
         total_steps=400_000,
         num_envs=32,
         anneal_lr=True,
-        student=quick,
-        teacher=replace(quick, entropy_coef=0.01),
-        curator=_replay(method, capacity=1000, min_fill=0.25),
+        method=_curated(method, capacity=1000, min_fill=0.25),
+        ppo=quick,
+        teacher_ppo=replace(quick, entropy_coef=0.01),
         evaluation=Evaluation("bezier", evaluate_every=50, episodes=4),
         storage=Storage(checkpoint_every=25, snapshot_every=50),
     )
 
 
-def _tiny(method: MethodName) -> Config[RacingSetup]:
+def _tiny(method: Method) -> Config[RacingSetup]:
     """A minute or two, most of it to compile, to see that everything works; nothing is learned."""
     small = replace(PAPER_PPO, epochs=2, num_minibatches=2)
     return replace(
@@ -189,25 +186,24 @@ def _tiny(method: MethodName) -> Config[RacingSetup]:
         total_steps=6 * 4 * 8,
         num_envs=4,
         num_steps=8,
-        student=small,
-        teacher=small,
-        curator=_replay(method, capacity=16, min_fill=0.25),
+        method=_curated(method, capacity=16, min_fill=0.25),
+        ppo=small,
+        teacher_ppo=small,
         evaluation=Evaluation("bezier", ("Bezier1",), evaluate_every=3, episodes=2),
         storage=Storage(checkpoint_every=2, snapshot_every=3, snapshot_levels=8),
     )
 
 
-def _replay(method: MethodName, capacity: int = 8000, min_fill: float = 0.5) -> Replay:
-    """The paper's curator in full, so that a saved configuration leaves nothing to defaults."""
-    if METHODS[method].curator is None:
-        return Replay()
-    return Replay(
-        score="max-mc-start" if method == "repaired" else "positive-value-loss",
+def _curated(method: Method, capacity: int = 8000, min_fill: float = 0.5) -> Method:
+    """The paper's curator for CarRacing, and one track in each env and rollout: a track's texture is 5.5 MB."""
+    if isinstance(method.generator, Uniform):
+        method = replace(method, generator=Uniform(levels_per_env=1))
+    return with_curator(
+        method,
+        score=scores.max_mc_start if method.name == "repaired" else scores.positive_value_loss,
         capacity=capacity,
-        replay_rate=0.8 if method == "accel" else 0.5,
         min_fill=min_fill,
-        prioritization="proportional",
+        prioritization=proportional,
         temperature=1.0,
         staleness=0.7,
-        replace_equals=False,
     )

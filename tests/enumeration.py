@@ -1,10 +1,10 @@
-"""Equilibria of small dual curriculum games by enumeration of supports.
+"""Equilibria of small dual curriculum games by enumeration of supports, to test the theory on games at large.
 
 Suppose the student mixes policies S and the teachers mix levels T¹ and T². That each teacher is indifferent
 within its support is a linear system in π alone; that the student is indifferent within S is one in (θ¹,
 θ²). Unless the game is degenerate both systems are square, |S| + 1 = |T¹| + |T²|, and have one solution
-each, so that all equilibria are found. Every profile is checked against all deviations before it is handed
-out. The number of supports grows exponentially: five policies and five levels are still a matter of seconds.
+each, so that all equilibria are found. Every profile is checked against all deviations before it is
+returned. The number of supports grows exponentially: five policies and five levels are still a matter of seconds.
 """
 
 from __future__ import annotations

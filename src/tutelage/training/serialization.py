@@ -1,0 +1,219 @@
+"""Configurations as plain data, and what a user brings along by name.
+
+A function or a class in a configuration is written by its name: `max-mc` if it comes with the library, `module:name` if
+it is a user's own. Reading such a file imports a module only if the caller allows that module: a file from a stranger
+must not decide what code runs.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import importlib
+import math
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeVar
+
+from tutelage.curriculum import curator, generators, scores, utilities
+from tutelage.types import InputError, Json
+
+CLASS = "class"
+"""The entry that names the class of a generator or a setup."""
+
+SCORES = (
+    scores.max_mc,
+    scores.max_mc_start,
+    scores.positive_value_loss,
+    scores.l1_value_loss,
+    scores.paired_regret,
+    scores.true_regret,
+    scores.learnability,
+)
+PRIORITIZATIONS = (curator.rank, curator.proportional)
+UTILITIES = (utilities.regret, utilities.mean_regret, utilities.adversarial)
+GENERATORS = (generators.Uniform, generators.Teacher)
+
+
+def _word(thing: Any) -> str:
+    return thing.__name__.lower().replace("_", "-")
+
+
+LIBRARY: dict[str, Any] = {_word(thing): thing for thing in (*SCORES, *PRIORITIZATIONS, *UTILITIES, *GENERATORS)}
+"""What comes with the library, by the names that files and the command line use. Domains add their setups."""
+
+
+def name_of(thing: Any) -> str:
+    """How files and the command line call a function or a class."""
+    for name, known in LIBRARY.items():
+        if known is thing:
+            return name
+    qualified = getattr(thing, "__qualname__", "<>")
+    if "<" in qualified:
+        raise InputError(
+            f"{thing!r} has no name that could be saved: define it at the top level of a module instead of inside a "
+            "function or as a lambda."
+        )
+    return f"{thing.__module__}:{qualified}"
+
+
+def find(name: str, allow: Iterable[str] = ()) -> Any:
+    """The function or class of this name; a user's own only if its module is allowed."""
+    if name in LIBRARY:
+        return LIBRARY[name]
+    module, colon, attribute = name.partition(":")
+    if not (colon and module and attribute) or module.startswith("."):
+        raise InputError(
+            f"There is no {name!r} in tutelage. A thing of your own is named module:name; the library has "
+            f"{', '.join(LIBRARY)}."
+        )
+    if module not in allow:
+        raise InputError(
+            f"{name} is not part of tutelage, and no file may decide what code runs. If you trust {module}, allow it: "
+            f"--allow {module}, or allow=[{module!r}] in Python."
+        )
+    return imported(name)
+
+
+def imported(name: str) -> Any:
+    """What `module:name` stands for; the module may lie in the current directory."""
+    module, _, attribute = name.partition(":")
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"{name} cannot be imported: {error}.") from None
+    return found
+
+
+def named_or_imported(name: str) -> Any:
+    """What a user asks for by name on the command line, which is leave enough to import it."""
+    return find(name, allow=[name.partition(":")[0]])
+
+
+def to_plain(value: Any, hint: Any = None) -> Json:
+    """A dataclass as dictionaries, lists, strings and numbers."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = _hints(type(value))
+        plain = {f.name: to_plain(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
+        return {CLASS: name_of(type(value))} | plain if _open(hint) else plain
+    if isinstance(value, tuple):
+        return [to_plain(x) for x in value]
+    if callable(value):
+        return name_of(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InputError(f"A configuration can hold numbers, words, functions and dataclasses, not {value!r:.80}.")
+
+
+def names_in(value: Any) -> list[str]:
+    """The names of all functions and open classes in a dataclass."""
+    hints = _hints(type(value))
+    out = []
+    for f in dataclasses.fields(value):
+        part = getattr(value, f.name)
+        if dataclasses.is_dataclass(part):
+            out += [name_of(type(part))] if _open(hints[f.name]) else []
+            out += names_in(part)
+        elif callable(part):
+            out.append(name_of(part))
+    return out
+
+
+def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
+    """The inverse: a value of the type `hint`.
+
+    Raises:
+        InputError: if it is of another type, or if a field is unknown or missing. `name` says where.
+    """
+    if _open(hint):
+        if not isinstance(value, Mapping) or not isinstance(value.get(CLASS), str):
+            raise InputError(f"{name} must be a group of options with the entry {CLASS!r}, not {value!r:.80}.")
+        kind = find(value[CLASS], allow)
+        if not (dataclasses.is_dataclass(kind) and isinstance(kind, type)):
+            raise InputError(f"{value[CLASS]} in {name} is not a dataclass.")
+        return _dataclass(kind, {key: x for key, x in value.items() if key != CLASS}, name, allow)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, Mapping):
+            raise InputError(f"{name} must be a group of options, not {value!r:.80}.")
+        return _dataclass(hint, value, name, allow)
+    origin, choices = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in choices:
+            return None
+        return from_plain(next(choice for choice in choices if choice is not type(None)), value, name, allow)
+    if origin is typing.Annotated:
+        return from_plain(choices[0], value, name, allow)
+    if origin is Literal:
+        if value not in choices:
+            raise InputError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r:.80}.")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{name} must be a list, not {value!r:.80}.")
+        return tuple(from_plain(choices[0], x, name, allow) for x in value)
+    if is_function(hint):
+        if not isinstance(value, str):
+            raise InputError(f"{name} must be the name of a function, not {value!r:.80}.")
+        return find(value, allow)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise InputError(f"{name} must be of type {hint.__name__}, not {value!r:.80}.")
+    return value
+
+
+def is_function(hint: Any) -> bool:
+    """Whether a type says that a function is wanted."""
+    return hint is Callable or typing.get_origin(hint) is collections.abc.Callable
+
+
+def differences(one: Mapping[str, Json], other: Mapping[str, Json]) -> list[str]:
+    """What differs between two flat configurations, a phrase each."""
+    absent = "absent"
+    return [
+        f"{name}: {one.get(name, absent)} and {other.get(name, absent)}"
+        for name in sorted(one.keys() | other.keys())
+        if not _same(one.get(name, absent), other.get(name, absent))
+    ]
+
+
+def flat(value: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
+    """Nested plain data by dotted names."""
+    out: dict[str, Json] = {}
+    for name, x in value.items():
+        out |= flat(x, f"{prefix}{name}.") if isinstance(x, Mapping) else {f"{prefix}{name}": x}
+    return out
+
+
+def _dataclass(kind: type, value: Mapping[str, Json], name: str, allow: Iterable[str]) -> Any:
+    hints, known = _hints(kind), {f.name: f for f in dataclasses.fields(kind)}
+    prefix = f"{name}." if name else ""
+    for key in value:
+        if key not in known:
+            raise InputError(f"There is no option {prefix}{key}; known here are: {', '.join(known)}.")
+    for key, f in known.items():
+        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        if required and key not in value:
+            raise InputError(f"The option {prefix}{key} is missing.")
+    return kind(**{key: from_plain(hints[key], x, prefix + key, allow) for key, x in value.items()})
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind, include_extras=False)
+
+
+def _open(hint: Any) -> bool:
+    """Whether a field holds a dataclass of a class that its type does not say: a generator or a setup."""
+    return isinstance(hint, TypeVar) or hint is generators.Generator
+
+
+def _same(one: Json, other: Json) -> bool:
+    both_nan = isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other)
+    return both_nan or one == other
