@@ -1,4 +1,4 @@
-"""Runs with levels and a policy that nobody trained, for tests of what shows them."""
+"""Runs with levels and an untrained policy, for tests of what shows them."""
 
 import json
 from dataclasses import replace
@@ -39,7 +39,7 @@ def write_snapshot(run: Run, iteration: int, entries: list[dict], source: str = 
 
 
 def write_curriculum(run: Run) -> None:
-    """Two looks at a buffer, in which level 5 comes from 3, 3 from 1; between them 1 left the buffer."""
+    """Two snapshots of a buffer, in which level 5 comes from 3, 3 from 1; between them 1 left the buffer."""
     write_snapshot(run, 10, [entry(run, 1, 0.5), entry(run, 2, 0.4)])
     family = [entry(run, 5, 0.9, parent=3, generation=2), entry(run, 3, 0.7, parent=1, generation=1)]
     write_snapshot(run, 20, [*family, entry(run, 2, 0.1)])
@@ -53,7 +53,7 @@ def add_complexity(run: Run) -> None:
 
 
 def complete_run(directory: Path, method: str, seed: int = 0, **options) -> Run:
-    """With all there can be: levels in lineages, complexity, and a policy that does not know anything."""
+    """A run with everything: levels in lineages, complexity metrics, and an untrained policy."""
     run = write_run(directory, method, seed, **options)
     write_curriculum(run)
     add_complexity(run)
@@ -65,7 +65,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'& $\\frac{ --
 
 
 def hostile_run(directory: Path) -> Run:
-    """Whose names would be commands to a page that took them for its own."""
+    """A run with names that a careless page would execute."""
     config = made_up_config("plr", 0)
     config = replace(config, evaluation=replace(config.evaluation, suite=HOSTILE))
     run = write_run(directory, "plr", suite=HOSTILE, levels=[HOSTILE, "harmless"], config=config)

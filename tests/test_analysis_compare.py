@@ -10,12 +10,21 @@ import numpy as np
 import pytest
 from made_up_runs import LEVELS, made_up_config, write_evaluations, write_run
 
-from tutelage.analysis.compare import ALL, compare
-from tutelage.analysis.curves import align
-from tutelage.analysis.results import by_method, read_study
+from tutelage.analysis.compare import ALL, Comparison
+from tutelage.analysis.compare import compare as compare_study
+from tutelage.analysis.results import Results, align, by_method
+from tutelage.analysis.tables import text
 from tutelage.files import csv_text
 from tutelage.training.run import Run
 from tutelage.types import InputError
+
+
+def compare(runs: list[Run], at="steps", suite=None, metric=None, **options) -> Comparison:
+    return compare_study(Results(runs).study(suite, metric), at, **options)
+
+
+def printed(comparison: Comparison) -> str:
+    return "\n\n".join(map(text, comparison.tables()))
 
 
 @pytest.fixture
@@ -38,10 +47,10 @@ def test_equal_steps_are_the_last_that_all_have_reached(pair: list[Run]):
     comparison = compare(pair, "steps")
     assert comparison.limit == 200
     assert comparison.reached == {"dr": (200, 200), "plr-perp": (200, 200)}
-    assert comparison.levels == LEVELS[:2]
+    assert comparison.study.levels == LEVELS[:2]
     assert comparison.scores["dr"].tolist() == [[0.2, 0.4], [0.4, 0.6]]
     assert comparison.scores["plr-perp"].tolist() == [[0.6, 0.8], [0.6, 0.8]]
-    assert comparison.heading() == "maze, suite paper: solved after 200 environment steps"
+    assert comparison.title == "maze, suite paper: solved rate after 200 environment steps"
 
 
 def test_equal_updates_are_others_than_equal_steps(pair: list[Run]):
@@ -50,7 +59,7 @@ def test_equal_updates_are_others_than_equal_steps(pair: list[Run]):
     assert comparison.reached == {"dr": (10, 10), "plr-perp": (15, 15)}  # DR's next evaluation is beyond, at 20
     assert comparison.scores["dr"].tolist() == [[0.1, 0.1], [0.1, 0.1]]
     assert comparison.scores["plr-perp"].tolist() == [[1, 1], [1, 1]]
-    assert comparison.heading() == "maze, suite paper: solved after 10 to 15 gradient updates"
+    assert comparison.title == "maze, suite paper: solved rate after 10 to 15 gradient updates"
 
 
 def test_levels_by_themselves_and_together(pair: list[Run]):
@@ -89,11 +98,11 @@ def test_p_values_are_corrected_for_the_number_of_pairs(tmp_path: Path):
 
 def test_the_return_is_compared_where_nothing_is_solved(tmp_path: Path):
     runs = [write_run(tmp_path / str(seed), seed=seed, solvable=False) for seed in range(2)]
-    assert compare(runs).metric == "return"
-    with pytest.raises(InputError, match="Nothing counts as solved in maze: compare the return"):
+    assert compare(runs).study.metric == "return"
+    with pytest.raises(InputError, match="Episodes of maze do not count as solved: compare the return"):
         compare(runs, metric="solved")
     solvable = [write_run(tmp_path / f"s{seed}", seed=seed) for seed in range(2)]
-    assert compare(solvable).metric == "solved"
+    assert compare(solvable).study.metric == "solved"
     assert compare(solvable, metric="return").scores["dr"] == pytest.approx(0.7 * compare(solvable).scores["dr"])
 
 
@@ -150,7 +159,7 @@ def test_one_run_counts_once(tmp_path: Path):
     run = write_run(tmp_path / "a")
     with pytest.raises(InputError, match=r"a and .*b are the same run, dr, seed 0: two runs of one seed"):
         compare([run, write_run(tmp_path / "b")])
-    with pytest.raises(InputError, match="nothing to show or to compare"):
+    with pytest.raises(InputError, match="no runs to show or to compare"):
         compare([])
 
 
@@ -165,7 +174,7 @@ class OtherSetup:
 def test_other_domains_are_refused(tmp_path: Path):
     here = write_run(tmp_path / "here")
     there = Run(write_run(tmp_path / "there").directory, replace(made_up_config("plr", 0), setup=OtherSetup()))
-    with pytest.raises(InputError, match=r"here practiced maze, .*there practiced elsewhere: compare"):
+    with pytest.raises(InputError, match=r"here trained on maze, .*there trained on elsewhere: compare"):
         compare([here, there])
 
 
@@ -175,12 +184,12 @@ def test_suites(tmp_path: Path):
         compare([one, other])
     with pytest.raises(InputError, match="b was not evaluated on the suite 'paper': leave"):
         compare([one, other], suite="paper")
-    assert compare([one], suite="paper").suite == "paper"
+    assert compare([one], suite="paper").study.suite == "paper"
 
 
 def test_other_levels_are_refused(tmp_path: Path):
     runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", "plr", levels=LEVELS[:2])]
-    with pytest.raises(InputError, match=r"b was tested on .*compare runs of equal tests"):
+    with pytest.raises(InputError, match=r"b was tested on .*compare runs with equal tests"):
         compare(runs)
 
 
@@ -189,9 +198,9 @@ def test_the_order_of_levels_does_not_matter(tmp_path: Path):
     assert compare(runs).scores["plr"] == pytest.approx(compare(runs[1:]).scores["plr"][:, ::-1])
 
 
-def test_another_manner_of_testing_is_refused(tmp_path: Path):
+def test_other_actions_are_refused(tmp_path: Path):
     runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", "plr", greedy=True)]
-    with pytest.raises(InputError, match=r"a was tested with drawn actions, .*b was tested with the likeliest actions"):
+    with pytest.raises(InputError, match=r"a was tested with drawn actions, .*b was tested with greedy actions"):
         compare(runs)
 
 
@@ -213,18 +222,29 @@ def test_runs_that_never_meet_are_refused(tmp_path: Path):
 
 
 def test_table(pair: list[Run]):
-    table = compare(pair).table()
-    lines = table.splitlines()
-    assert lines[0] == "maze, suite paper: solved after 200 environment steps"
-    assert lines[2].split() == ["mean", "±", "standard", "error", "dr", "plr-perp"]
-    assert lines[3].split() == [LEVELS[0], "0.30", "±", "0.10", "0.60", "±", "0.00"]
-    assert lines[8].split()[:7] == ["dr", "2", "0.40", "±", "0.10", "0.40", "[0.35,"]
+    lines = printed(compare(pair)).splitlines()
+    assert lines[0].startswith("maze, suite paper: solved rate after 200 environment steps")
+    assert lines[1].split() == ["mean", "[95", "%", "interval]", "dr", "(2)", "plr-perp", "(2)"]
+    # the difference of 0.2 and 0.4 is worth 21 episodes, but there were 20
+    assert lines[2].split() == [LEVELS[0], "0.30", "[0.15,", "0.52]", "0.60", "[0.39,", "0.78]"]
+    assert len({len(line) for line in lines[1:5]}) == 1  # aligned
+    [dr] = [line for line in lines[6:] if line.startswith("dr ")]
+    assert dr.split()[:6] == ["dr", "2", "0.40", "±", "0.10", "0.40"]
     assert any(line.startswith("plr-perp − dr") and "+0.30" in line and "3.00" in line for line in lines)
-    assert len({len(line) for line in lines[2:6]}) == 1  # aligned
+
+
+def test_never_solved_is_not_certain(tmp_path: Path):
+    """0 of 20 episodes once read 0.00 ± 0.00."""
+    runs = [write_evaluations(tmp_path / str(i), "dr", i, {(100, 10): (0, 1)}) for i in range(2)]
+    lines = printed(compare(runs)).splitlines()
+    assert lines[2].split()[1:] == ["0.00", "[0.00,", "0.16]"]
+    assert lines[3].split()[1:] == ["1.00", "[0.84,", "1.00]"]
+    [row] = [row for row in compare(runs).rows() if row["level"] == LEVELS[0]]
+    assert row["wilson_high"] == pytest.approx(0.161, abs=1e-3)
 
 
 def test_a_table_of_one_run_has_dashes_where_nothing_is_known(tmp_path: Path):
-    table = compare([write_run(tmp_path / "a")]).table()
+    table = printed(compare([write_run(tmp_path / "a")]))
     assert "± –" in table
     assert "[–, –]" in table
     assert "nan" not in table
@@ -237,9 +257,9 @@ def test_a_wide_table_is_broken_between_methods(tmp_path: Path):
         for name in ("dr", "minimax", "paired", "plr", "plr-perp", "repaired", "accel")
         for seed in range(2)
     ]
-    table = compare(runs).table()
-    assert table.count("mean ± standard error") == 2
-    assert max(map(len, table.splitlines())) <= 100
+    table = printed(compare(runs))
+    assert table.count("mean [95 % interval]") == 2
+    assert max(map(len, table.splitlines()[1:])) <= 100
 
 
 def test_rows_are_tidy(pair: list[Run]):
@@ -291,7 +311,7 @@ def test_curves_that_never_meet_or_are_empty():
 
 
 def test_histories_are_in_order_of_time(tmp_path: Path):
-    study = read_study([write_run(tmp_path / "a", "plr-perp")])
+    study = Results([write_run(tmp_path / "a", "plr-perp")]).study()
     [history] = study.histories["plr-perp"]
     assert history.steps.tolist() == [5000, 10000, 15000, 20000]
     assert (np.diff(history.updates) >= 0).all()

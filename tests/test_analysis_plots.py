@@ -1,4 +1,4 @@
-"""Figures: what they show, one colour for each method, the same bytes each time."""
+"""Figures: what they show, one color for each method, the same bytes each time."""
 
 import io
 import xml.etree.ElementTree as ElementTree
@@ -15,7 +15,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tutelage.analysis import plots, style
-from tutelage.analysis.compare import ALL, compare
+from tutelage.analysis.compare import ALL, Comparison
+from tutelage.analysis.compare import compare as compare_study
+from tutelage.analysis.results import NAMES, Results, Study, display
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import csv_text
 from tutelage.training.run import METRICS, Run
@@ -24,6 +26,22 @@ from tutelage.types import InputError
 ENTRIES = [
     {"score": 0.1 * i, "return": 0.5, "optimal_return": 0.5 + 0.05 * i**2} for i in range(6)
 ]  # of unequal steps, but in order
+
+
+def study(runs: list[Run], metric=None) -> Study:
+    return Results(runs).study(metric=metric)
+
+
+def compare(runs: list[Run], at="steps") -> Comparison:
+    return compare_study(study(runs), at)
+
+
+def training_curves(runs: list[Run], *options) -> Figure:
+    return plots.training_curves(Results(runs), *options)
+
+
+def levels_over_time(runs: list[Run]) -> Figure:
+    return plots.levels_over_time(study(runs))
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +56,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 
 FIGURES: dict[str, Callable[[list[Run]], Figure]] = {
-    "training curves": lambda runs: plots.training_curves(runs, ["entropy", "new/return", "replayed/return"]),
-    "one training curve": lambda runs: plots.training_curves(runs, ["entropy"], "updates"),
-    "levels": plots.levels_over_time,
-    "levels by updates": lambda runs: plots.levels_over_time(runs, "updates", metric="return"),
+    "training curves": lambda runs: training_curves(runs, ["entropy", "new/return", "replayed/return"]),
+    "one training curve": lambda runs: training_curves(runs, ["entropy"], "updates"),
+    "levels": levels_over_time,
+    "levels by updates": lambda runs: plots.levels_over_time(study(runs, "return"), "updates"),
     "bars": lambda runs: plots.bars(compare(runs)),
     "iqm": lambda runs: plots.iqm_intervals(compare(runs), compare(runs, "updates")),
     "improvements": lambda runs: plots.improvements(compare(runs)),
@@ -64,29 +82,29 @@ def test_files_are_whole_and_always_the_same(name: str, runs: list[Run]):
     assert dict(mpl.rcParams) == before
 
 
-def test_a_method_has_its_own_colour_wherever_it_is_drawn(runs: list[Run]):
+def test_a_method_has_its_own_color_wherever_it_is_drawn(runs: list[Run]):
     drawn = plots.bars(compare(runs)).axes[0].patches
-    assert {colors.to_hex(bar.get_facecolor()) for bar in drawn} == {style.COLOURS["dr"], style.COLOURS["plr-perp"]}
-    for figure in (plots.levels_over_time(runs), plots.training_curves(runs, ["entropy"])):
-        assert [line.get_color() for line in figure.axes[0].lines] == [style.COLOURS["dr"], style.COLOURS["plr-perp"]]
+    assert {colors.to_hex(bar.get_facecolor()) for bar in drawn} == {style.COLORS["dr"], style.COLORS["plr-perp"]}
+    for figure in (levels_over_time(runs), training_curves(runs, ["entropy"])):
+        assert [line.get_color() for line in figure.axes[0].lines] == [style.COLORS["dr"], style.COLORS["plr-perp"]]
 
 
-def test_every_method_has_a_colour_and_a_name():
-    assert [*style.COLOURS] == [*style.NAMES] == [*METHODS]
-    assert len({*style.COLOURS.values()}) == len(METHODS)
-    assert style.display("plr-perp, replay_rate=0.8") == "PLR⊥, replay_rate=0.8"
-    assert style.display("mine") == "mine"
+def test_every_method_has_a_color_and_a_name():
+    assert [*style.COLORS] == [*NAMES] == [*METHODS]
+    assert len({*style.COLORS.values()}) == len(METHODS)
+    assert display("plr-perp, replay_rate=0.8") == "PLR⊥, replay_rate=0.8"
+    assert display("mine") == "mine"
 
 
 def test_settings_of_one_method_are_told_apart():
     looks = style.looks(["plr, staleness=0.1", "plr, staleness=0.2", "plr, staleness=0.3", "dr"])
-    assert looks["plr, staleness=0.1"]["color"] == style.COLOURS["plr"]
+    assert looks["plr, staleness=0.1"]["color"] == style.COLORS["plr"]
     assert len({look["color"] for look in looks.values()}) == 4
     assert len({looks[label]["linestyle"] for label in [*looks][:3]}) == 3
 
 
 def test_curves_are_means_with_a_band(runs: list[Run]):
-    [axes] = plots.training_curves(runs, ["entropy"]).axes
+    [axes] = training_curves(runs, ["entropy"]).axes
     line, _ = axes.lines
     values = np.stack([run.metrics()["entropy"] for run in runs[:3]])
     assert line.get_xdata().tolist() == [1000 * i for i in range(1, 21)]
@@ -102,7 +120,7 @@ def test_percentiles_are_dotted_lines_beside_what_they_are_of(tmp_path: Path):
         {"steps": 2, "score": 0.6, "score_p10": 0.2, "score_p90": 0.9},
     ]
     (tmp_path / METRICS).write_text(csv_text(rows, [*rows[0]]))
-    [axes] = plots.training_curves([run], ["score"]).axes
+    [axes] = training_curves([run], ["score"]).axes
     middle, low, high = axes.lines
     assert [line.get_ydata().tolist() for line in (middle, low, high)] == [[0.5, 0.6], [0.1, 0.2], [0.8, 0.9]]
     assert (middle.get_linestyle(), low.get_linestyle(), high.get_linestyle()) == ("-", ":", ":")
@@ -115,7 +133,7 @@ def test_long_names_are_folded_in_their_middle():
 
 
 def test_small_multiples_show_every_level_and_all(runs: list[Run]):
-    figure = plots.levels_over_time(runs)
+    figure = levels_over_time(runs)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [ALL, *LEVELS]
     # the last point of the line for all levels is what a comparison at equal steps finds
     assert figure.axes[0].lines[0].get_ydata()[-1] == pytest.approx(compare(runs).summaries["dr"][ALL].mean)
@@ -144,7 +162,7 @@ def test_single_runs_are_drawn_without_intervals(tmp_path: Path):
     for figure in (plots.bars(comparison), plots.iqm_intervals(comparison), plots.improvements(comparison)):
         assert "nan" not in plots.svg(figure)
     assert not plots.iqm_intervals(comparison).axes[0].patches
-    assert "nan" not in plots.svg(plots.levels_over_time(runs))
+    assert "nan" not in plots.svg(levels_over_time(runs))
 
 
 def test_long_names_of_settings_fit(tmp_path: Path):
@@ -154,7 +172,7 @@ def test_long_names_of_settings_fit(tmp_path: Path):
     ]
     runs = [write_run(tmp_path / str(i), "plr", config=config) for i, config in enumerate(configs)]
     comparison = compare(runs)
-    for figure in (plots.levels_over_time(runs), plots.iqm_intervals(comparison), plots.improvements(comparison)):
+    for figure in (levels_over_time(runs), plots.iqm_intervals(comparison), plots.improvements(comparison)):
         with Image.open(io.BytesIO(plots.png(figure))) as image:
             pixels = np.asarray(image.convert("L"))
         assert (pixels[[0, -1]] == 255).all()  # nothing is cut off at an edge
@@ -175,8 +193,35 @@ def test_what_cannot_be_drawn_is_refused(runs: list[Run]):
     with pytest.raises(InputError, match="no true regret"):
         plots.score_against_regret([{"score": None, "return": 0.5, "optimal_return": 1}])
     with pytest.raises(InputError, match="No run has measured 'joy'; they have: entropy, iteration, new/return"):
-        plots.training_curves(runs, ["joy"])
+        training_curves(runs, ["joy"])
     with pytest.raises(InputError, match="name at least one metric"):
-        plots.training_curves(runs, [])
+        training_curves(runs, [])
     with pytest.raises(InputError, match="only one method"):
         plots.improvements(compare(runs[:3]))
+
+
+def test_a_name_with_dollars_is_no_formula(tmp_path: Path):
+    runs = [write_run(tmp_path / "a", levels=[r"$\frac$", "Maze"])]
+    for figure in (plots.bars(compare(runs)), levels_over_time(runs)):
+        assert "<svg" in plots.svg(figure)
+    assert [axes.get_title(loc="left") for axes in levels_over_time(runs).axes] == [ALL, r"$\frac$", "Maze"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("new/solved", "solved rate, new"),
+        ("replayed/solved_shortest_path", "shortest path of solved levels, replayed"),
+        ("value_loss", "value loss"),
+        ("buffer/fill", "share of the buffer filled, buffer"),
+        ("new/antagonist/return", "return, new, antagonist"),
+    ],
+)
+def test_metrics_have_words(metric: str, words: str):
+    assert style.words(metric) == words
+
+
+def test_narrow_figures_have_fewer_panels_side_by_side(runs: list[Run]):
+    figure = plots.levels_over_time(study(runs), width=style.NARROW)
+    assert figure.axes[0].get_subplotspec().get_gridspec().ncols == 2
+    assert figure.get_figwidth() == style.NARROW

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 import re
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
@@ -14,15 +15,18 @@ from made_up_curricula import HOSTILE, complete_run, entry, hostile_run, write_c
 from made_up_runs import LEVELS, made_up_config, write_run
 from PIL import Image
 
-from tutelage.analysis.report import pictures, report
-from tutelage.analysis.report.ancestry import lineages
-from tutelage.analysis.report.blocks import number
+from tutelage.analysis.policies import BASELINES, COLUMNS, PolicyScore
+from tutelage.analysis.report import report
+from tutelage.analysis.report.levels import chosen_tests, gif, lineages
+from tutelage.analysis.report.sections import explained
+from tutelage.analysis.statistics import Correlation, wilson
+from tutelage.analysis.tables import number
 from tutelage.cli import main
-from tutelage.files import read_csv
+from tutelage.files import csv_text, read_csv
 from tutelage.training.config import Config
 from tutelage.training.presets.maze import MazeSetup
-from tutelage.training.run import EVALUATIONS, METRICS, find_runs
-from tutelage.types import Domain, InputError
+from tutelage.training.run import EVALUATIONS, METRICS, Run, find_runs
+from tutelage.types import Domain, InputError, TestLevel
 
 VOID = {"meta", "img", "source", "br", "link"}
 
@@ -69,7 +73,7 @@ class Page(HTMLParser):
         return [value for _, attributes in self.tags for name, value in attributes.items() if name in names and value]
 
     def plots(self) -> list[str | None]:
-        return [attributes["aria-label"] for attributes in self.all("svg")]
+        return [*dict.fromkeys(attributes["aria-label"] for attributes in self.all("svg"))]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +119,9 @@ def test_one_run(single):
     for level in LEVELS:
         assert level in page.words
     [complexity] = [label for label in page.plots() if label.startswith("Of new levels")]
-    assert complexity.startswith("Of new levels: new/action_complexity, new/blocks, new/solved_shortest_path")
+    assert complexity.startswith(
+        "Of new levels: action complexity (LZW codes), new; blocks, new; shortest path of solved levels, new"
+    )
 
 
 def test_many_runs(many):
@@ -133,7 +139,7 @@ def test_many_runs(many):
     assert "4 runs" in many.words
     assert "PLR⊥, seed 0, one of 2 runs" in many.words
     assert many.words.count("PLR⊥ − DR") == 2  # after equal steps, and after equal updates
-    assert "fresh proposals" in many.words
+    assert "new proposals" in many.words
     assert any("beats another" in label for label in many.plots())
 
 
@@ -176,7 +182,7 @@ def test_all_pictures_have_their_words(single):
     assert "Iteration 10" in page.words
 
 
-def test_films(single):
+def test_videos(single):
     _, page = single
     videos = [image for image in page.all("img") if image["src"].startswith("data:image/gif")]
     assert videos
@@ -186,19 +192,132 @@ def test_films(single):
     assert len(page.all("source")) == len(videos)  # a still for those who prefer less motion
 
 
-def test_a_film_keeps_to_its_size():
+def test_a_video_keeps_to_its_size():
     noise = np.random.default_rng(0).integers(0, 256, (64, 40, 40, 3), np.uint8)
-    whole, short = (frames_of(pictures.gif(noise, 50, size)) for size in (10**9, 50_000))
+    whole, short = (frames_of(gif(noise, 50, size)) for size in (10**9, 50_000))
     assert len(whole) == 64
     assert 4 < len(short) < 40
     assert sum(short) == pytest.approx(sum(whole), rel=0.1)  # it plays as long
-    assert len(pictures.gif(noise, 50, 50_000)) <= 50_000
+    assert len(gif(noise, 50, 50_000)) <= 50_000
 
 
 def frames_of(uri: str) -> list[int]:
     """How long each frame of a video is shown."""
     with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as video:
         return [video.seek(i) or video.info["duration"] for i in range(video.n_frames)]
+
+
+def add_evaluation(run, *, steps: int, levels=LEVELS, baselines=BASELINES) -> None:
+    """What `tutelage eval` with baselines would write: the run solves 7 of 20, untrained and random none."""
+    rates = {str(run.directory): 0.35, "untrained": 0.0, "random": 0.0, "optimal": 1.0}
+    rows = [
+        PolicyScore(
+            name, steps if rate == 0.35 else None, "maze", level, 20, False, rate, *wilson(rate, 20)[1:], rate, 0, 9
+        )
+        for name, rate in rates.items()
+        if name not in BASELINES or name in baselines
+        for level in levels
+    ]
+    text = csv_text([row.row() for row in rows], [*COLUMNS.values()])
+    (run.directory / "eval-maze.csv").write_text(text)
+
+
+def test_an_evaluation_is_shown_with_its_baselines(tmp_path):
+    """Once, the page ignored what `tutelage eval` had found."""
+    run, other = write_run(tmp_path / "run", "plr"), write_run(tmp_path / "other", "dr")
+    add_evaluation(run, steps=20_000)
+    add_evaluation(other, steps=5_000, baselines=())
+    page = Page(report([run, other], tmp_path / "page.html"))
+    assert "By tutelage eval, suite maze: 20 episodes on each level, drawn actions" in page.words
+    # DR was evaluated before its training went on
+    assert "solved DR, seed 0 after 5,000 steps PLR, seed 0 untrained random optimal SixteenRooms" in page.words
+    cells = "0.35 [0.18, 0.57] 0.35 [0.18, 0.57] 0.00 [0.00, 0.16] 0.00 [0.00, 0.16] 1.00 [0.84, 1.00]"
+    assert f"SixteenRooms {cells}" in page.words
+    assert "solved, suite maze, 20 episodes a level, by eval" in page.words  # also at a glance
+    assert "mean of 3 0.35 [0.24, 0.48]" in page.words
+
+
+def test_evaluations_of_other_levels_have_a_table_of_their_own(tmp_path):
+    run, other = write_run(tmp_path / "run", "plr"), write_run(tmp_path / "other", "dr")
+    add_evaluation(run, steps=20_000)
+    add_evaluation(other, steps=20_000, levels=LEVELS[:1])
+    page = Page(report([run, other], tmp_path / "page.html"))
+    assert page.words.count("By tutelage eval, suite maze") == 2
+
+
+def test_every_file_is_read_once(tmp_path, monkeypatch):
+    """A report of four runs once read metrics.csv twenty times."""
+    runs = [write_run(tmp_path / f"{m}{seed}", m, seed) for m in ("dr", "plr") for seed in range(2)]
+    for run in runs:
+        write_curriculum(run)
+    read = []
+    for name in ("metrics", "evaluations", "snapshots"):
+        original = getattr(Run, name)
+        monkeypatch.setattr(
+            Run, name, lambda run, name=name, original=original: [read.append((name, run.directory)), original(run)][1]
+        )
+    report(runs, tmp_path / "page.html")
+    assert len(read) == len({*read})
+    assert {*read} >= {(name, run.directory) for run in runs for name in ("metrics", "evaluations")}
+
+
+def test_videos_are_a_fair_choice_and_say_what_is_left_out():
+    """Once, the first levels were shown, and solved ones were left out while eight unsolved ones were not."""
+    tests = [TestLevel(f"L{i:02}", None, None) for i in range(16)]
+    solved = {"L03": 0.4, "L14": 1.0, "L15": 0.9}
+    rates = {test.name: solved.get(test.name, 0.0) for test in tests}
+    shown, note = chosen_tests(tests, rates, 11)
+    assert len(shown) == 11
+    assert {*solved} <= {test.name for test in shown}
+    assert shown == sorted(shown, key=lambda test: test.name)
+    assert note.startswith("Shown are 11 of 16 test levels, the 6 with the best results and the 5 with the worst.")
+    left_out = note.partition("Left out: ")[2].rstrip(".").split(", ")
+    assert {*left_out} == {test.name for test in tests} - {test.name for test in shown}
+    assert chosen_tests(tests, rates, 16) == (tests, "")
+    assert len(chosen_tests(tests, {}, 1)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("correlation", "levels", "words"),
+    [
+        (
+            (-0.04, 0.75),
+            64,
+            "-0.04 over 64 levels: chance alone gives one as far from 0 in 75% of cases, so there is no",
+        ),
+        ((0.7, 0.001), 64, "agrees strongly"),
+        ((-0.5, 0.001), 64, "tend to have a low true regret"),
+        ((1.0, 0.0), 3, "too few"),
+        ((math.nan, math.nan), 5, "there is no rank correlation"),
+    ],
+)
+def test_a_rank_correlation_is_explained(correlation, levels, words):
+    assert words in explained(Correlation(*correlation), levels)
+
+
+def test_options_that_were_left_to_the_method_have_the_values_used(tmp_path):
+    """Once, a run of one's own environment showed "score –, replay_rate –"."""
+    config = endless_config("plr")
+    page = Page(report([write_run(tmp_path / "run", "plr", config=config)], tmp_path / "page.html"))
+    assert "score max-mc" in page.words
+    assert "replay rate 0.5" in page.words
+    own = f"--allow {Endless.__module__}"
+    assert f"Train again with: tutelage train --config {tmp_path / 'run' / 'config.json'} {own}" in page.words
+
+
+def test_durations_are_for_people(tmp_path):
+    run = write_run(tmp_path / "run", "dr")
+    (run.directory / "timing.csv").write_text("iteration,seconds,steps_per_second\n1,144,7\n")
+    assert "2 min 24 s" in Page(report([run], tmp_path / "page.html")).words
+
+
+def test_a_domain_that_does_not_draw_its_levels(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run", "plr")
+    write_curriculum(run)
+    monkeypatch.setattr(type(run.domain.design), "image", None)
+    page = Page(report([run], tmp_path / "page.html"))
+    assert "levels" not in page.sections
+    assert "calibration" in page.sections
 
 
 def test_is_the_same_each_time(many, tmp_path):
@@ -225,7 +344,7 @@ def test_runs_that_cannot_be_compared(tmp_path):
 
 @dataclass(frozen=True)
 class Endless(MazeSetup):
-    """A domain in which nothing is solved, and of which nobody knows the best return."""
+    """A domain in which nothing is solved, and whose optimal return is not known."""
 
     name: ClassVar[str] = "endless"
 
@@ -244,9 +363,9 @@ def test_a_domain_where_nothing_is_solved(tmp_path):
     write_snapshot(run, 20, [entry(run, 1, 0.4, oracle=False), entry(run, 2, 0.3, oracle=False)])
     page = Page(report([run], tmp_path / "page.html"))
     assert page.sections == ["overview", "tests", "training", "levels", "curriculum", "configuration"]
-    assert "test return" in page.words
+    assert "return, suite paper, 10 episodes a level, in training" in page.words
     assert "return 0.05" in page.words
-    assert "solved after" not in page.words
+    assert "solved rate" not in page.words
 
 
 def test_hostile_strings_stay_strings(tmp_path):
@@ -267,7 +386,7 @@ def test_a_failure_leaves_the_old_page(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(InputError, match="No space left"):
-        report([run], out, with_films=False)
+        report([run], out, with_videos=False)
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["page.html"]
 
@@ -276,10 +395,10 @@ def test_refusals(tmp_path, capsys):
     run = write_run(tmp_path / "run", "dr")
     with pytest.raises(InputError, match="is a directory: name a file"):
         report([run], tmp_path)
-    with pytest.raises(InputError, match="give at least one run"):
+    with pytest.raises(InputError, match="give at least one"):
         report([], tmp_path / "page.html")
     other = write_run(tmp_path / "other", "plr", config=endless_config("plr"))
-    with pytest.raises(InputError, match="practised maze and endless: make a report for each"):
+    with pytest.raises(InputError, match="were trained on maze and endless: make a report for each"):
         report([run, other], tmp_path / "page.html")
     with pytest.raises(SystemExit):
         main(["report", str(tmp_path / "nowhere")])

@@ -19,9 +19,11 @@ from tutelage.analysis.statistics import (
     probability_of_improvement,
     quartiles,
     rank_correlation,
+    rate_interval,
     standard_error,
-    summarise,
+    summarize,
     welch,
+    wilson,
 )
 from tutelage.types import InputError
 
@@ -88,18 +90,47 @@ def test_holm():
 
 
 def test_rank_correlation():
-    assert rank_correlation(np.array([1.0, 2.0, 30.0]), np.array([0.1, 0.5, 0.6])) == 1
-    assert rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 1.0])) == pytest.approx(-0.5)
+    assert rank_correlation(np.array([1.0, 2.0, 30.0]), np.array([0.1, 0.5, 0.6])).rho == pytest.approx(1)
+    assert rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 1.0])).rho == pytest.approx(-0.5)
 
 
 def test_summary():
     scores = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])  # runs' means are .5, 2.5 and 4.5
-    result = summarise(scores, generator())
+    result = summarize(scores, generator())
     assert result[:7] == pytest.approx((3, 2.5, math.sqrt(4 / 3), 2.5, 1.5, 3.5, 2.5))
     assert 0 <= result.iqm_low < 2.5 < result.iqm_high <= 5
 
 
+def test_wilsons_interval_is_never_empty():
+    # z²/n = 3.8415 / 20: the upper bound of 0 of 20 is .19207 / 1.19207
+    assert wilson(0, 20) == pytest.approx((0, 0, 0.16113), abs=1e-5)
+    assert wilson(1, 20) == pytest.approx((1, 1 - 0.16113, 1), abs=1e-5)
+    assert np.isnan(wilson(math.nan, 20)).all()
+    assert np.isnan(wilson(0.5, 0)[1:]).all()
+
+
+def test_runs_that_differ_are_worth_fewer_episodes():
+    # p = .5 and e = .1 between runs: worth .25 / .01 = 25 episodes, of 2,000
+    assert rate_interval(np.array([0.4, 0.6]), 1000) == pytest.approx(wilson(0.5, 25))
+    assert rate_interval(np.array([0.0, 0.0]), 10) == pytest.approx(wilson(0, 20))  # equal: never more than there were
+    assert rate_interval(np.array([0.3]), 10) == pytest.approx(wilson(0.3, 10))
+    assert rate_interval(np.array([0.0, 1.0]), 10) == pytest.approx(wilson(0.5, 1))
+
+
+def test_a_summary_of_rates_has_an_interval():
+    scores = np.array([[0.0, 0.0], [0.0, 0.0]])
+    assert summarize(scores, generator(), episodes=5)[-2:] == pytest.approx(wilson(0, 20)[1:])
+    assert np.isnan(summarize(scores, generator())[-2:]).all()
+
+
 # scipy's
+
+
+@given(st.integers(0, 30), st.integers(1, 30))
+def test_wilson_is_scipys(solved: int, more: int):
+    n = solved + more
+    reference = scipy_stats.binomtest(solved, n).proportion_ci(method="wilson")
+    assert wilson(solved / n, n)[1:] == pytest.approx((reference.low, reference.high), abs=1e-9)
 
 
 @given(samples, samples)
@@ -128,9 +159,10 @@ def test_probability_of_improvement_is_scipys_mann_whitney(x: np.ndarray, y: np.
 def test_rank_correlation_is_scipys(pairs: list[tuple[int, int]]):
     x, y = np.array(pairs, float).T
     if np.ptp(x) and np.ptp(y):
-        assert rank_correlation(x, y) == pytest.approx(scipy_stats.spearmanr(x, y).statistic)
+        reference = scipy_stats.spearmanr(x, y)
+        assert rank_correlation(x, y) == pytest.approx((reference.statistic, reference.pvalue), nan_ok=True)
     else:
-        assert math.isnan(rank_correlation(x, y))
+        assert np.isnan(rank_correlation(x, y)).all()
 
 
 def test_standard_error_is_scipys():
@@ -255,8 +287,8 @@ def test_the_interval_of_an_improvement_covers():
 
 
 def test_one_run_has_a_mean_but_no_spread():
-    result = summarise(np.array([[0.25, 0.75]]), generator())
-    assert result == pytest.approx((1, 0.5, np.nan, 0.5, 0.5, 0.5, 0.5, np.nan, np.nan), nan_ok=True)
+    result = summarize(np.array([[0.25, 0.75]]), generator())
+    assert result[:9] == pytest.approx((1, 0.5, np.nan, 0.5, 0.5, 0.5, 0.5, np.nan, np.nan), nan_ok=True)
     assert welch(np.array([1.0]), np.array([2.0, 3.0])) == pytest.approx((-1.5, np.nan, np.nan, np.nan), nan_ok=True)
 
 
@@ -275,13 +307,13 @@ def test_an_unknown_score_makes_the_rest_unknown(bad: float):
     assert np.isnan(interquartile_mean(x[:, None]))
     assert np.isnan(probability_of_improvement(x[:, None], y[:, None]))
     assert np.isnan(bootstrap(interquartile_mean, [x[:, None]], generator())).all()
-    assert np.isnan(rank_correlation(x, np.arange(3.0)))
+    assert np.isnan(rank_correlation(x, np.arange(3.0))).all()
 
 
 def test_no_scores_are_refused():
     with pytest.raises(InputError, match="no scores in an array of shape \\[0, 3\\]"):
-        summarise(np.empty((0, 3)), generator())
+        summarize(np.empty((0, 3)), generator())
     with pytest.raises(InputError, match="give at least one run"):
         mean(np.array([]))
     assert holm(np.array([])).size == 0
-    assert math.isnan(rank_correlation(np.array([]), np.array([])))
+    assert np.isnan(rank_correlation(np.array([]), np.array([]))).all()

@@ -34,24 +34,37 @@ def refused(capsys, *arguments):
     return line
 
 
-def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path):
+def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(directory.parent)
+    directory = directory.name
     options = ["--suite", "maze", "--levels", "PerfectMaze11", "SimpleCrossing", "--episodes", "5"]
     main(["eval", str(directory), str(directory), *options, "--baselines", "--out", str(tmp_path / "out.csv")])
     printed = capsys.readouterr().out
-    solved, returns, where = printed.strip().split("\n\n")
+    solved, more, returns, where = printed.strip().split("\n\n")  # five columns of rates take two tables
     assert str(tmp_path / "out.csv") in where
-    for table, name in ((solved, "solved"), (returns, "return")):
-        head, *lines = table.splitlines()
-        assert head.split() == [name, str(directory), str(directory), "untrained", "random", "optimal"]
-        assert [line.split()[0] for line in lines] == ["PerfectMaze11", "SimpleCrossing", "mean"]
+    policies = [directory, directory, "untrained", "random", "optimal"]
+    heads = [
+        [name for name in table.splitlines() if name.split()[0] in ("solved", "return")]
+        for table in (solved, more, returns)
+    ]
+    assert [head[-1].split() for head in heads] == [
+        ["solved", *policies[:4]],
+        ["solved", "optimal"],
+        ["return", *policies],
+    ]
+    for table in (solved, more, returns):
+        assert [line.split()[0] for line in table.splitlines()[-3:]] == ["PerfectMaze11", "SimpleCrossing", "mean"]
+        assert max(map(len, table.splitlines())) <= 100
     rows = rows_of(tmp_path / "out.csv")
-    assert list(rows[0]) == ["policy", "suite", "level", "episodes", "greedy", "solved", "return", "length"]
+    about, rate = ["policy", "steps", "suite", "level", "episodes", "greedy"], ["solved", "solved_low", "solved_high"]
+    assert list(rows[0]) == [*about, *rate, "return", "return_error", "length"]
     assert [row["policy"] for row in rows[::2]] == [str(directory)] * 2 + ["untrained", "random", "optimal"]
     assert rows[0] == rows[2]  # the same run twice
     for row in rows:
         assert row["episodes"] == "5"
         assert row["suite"] == "maze"
-        assert 0 <= float(row["solved"]) <= 1
+        assert 0 <= float(row["solved_low"]) <= float(row["solved"]) <= float(row["solved_high"]) <= 1
+        assert float(row["solved_high"]) - float(row["solved_low"]) > 0.3  # also for 0 of 5, and 5 of 5
     best = {row["level"]: float(row["return"]) for row in rows if row["policy"] == "optimal"}
     assert all(float(row["return"]) <= best[row["level"]] for row in rows)
 
@@ -64,14 +77,15 @@ def test_evals_file_is_in_the_runs_directory_by_default(directory, capsys):
 
 
 def test_eval_refuses_what_does_not_exist(directory, capsys, tmp_path):
-    assert "no suite 'f1'; it has: paper, maze" in refused(capsys, "eval", directory, "--suite", "f1")
-    unknown = refused(capsys, "eval", directory, "--suite", "paper", "--levels", "Nowhere")
-    assert "no level 'Nowhere'; it has: SixteenRooms" in unknown
+    assert "no suite of maze 'f1'; choose one of paper, maze" in refused(capsys, "eval", directory, "--suite", "f1")
+    unknown = refused(capsys, "eval", directory, "--suite", "paper", "--levels", "SixteenRoom")
+    assert "no level in the suite paper 'SixteenRoom'; choose one of SixteenRooms, " in unknown
+    assert "Did you mean SixteenRooms?" in unknown
     assert "is no run" in refused(capsys, "eval", tmp_path / "nothing")
     assert "at least one episode" in refused(capsys, "eval", directory, "--episodes", "0")
 
 
-def test_play_makes_a_film_of_a_test_level(directory, capsys, tmp_path):
+def test_play_makes_a_video_of_a_test_level(directory, capsys, tmp_path):
     out = tmp_path / "videos" / "out.gif"
     main(["play", str(directory), "--level", "SimpleCrossing", "--gif", str(out), "--max-frames", "7"])
     printed = capsys.readouterr().out
@@ -92,7 +106,7 @@ def test_play_knows_random_levels_and_files(directory, capsys, tmp_path):
 
 
 def test_play_refuses_what_it_cannot_show(directory, capsys, tmp_path):
-    assert "no test level 'Nowhere'; it has: SixteenRooms" in refused(capsys, "play", directory, "--level", "Nowhere")
+    assert "Did you mean Labyrinth?" in refused(capsys, "play", directory, "--level", "Labirynth")
     broken = tmp_path / "broken.json"
     assert "cannot be read" in refused(capsys, "play", directory, "--level", broken)
     broken.write_text("[")

@@ -10,11 +10,11 @@ from tutelage.domains import racing
 @pytest.mark.slow
 def test_levels_lists_and_draws_every_track(tmp_path, capsys):
     out = tmp_path / "racing.png"
-    main(["levels", "racing", "--out", str(out)])
-    header, *rows, last = capsys.readouterr().out.splitlines()
-    assert header.split()[:3] == ["suite", "level", "tiles"]
+    main(["levels", "--domain", "racing", "--out", str(out)])
+    header, *rows, _, last = capsys.readouterr().out.splitlines()
+    assert header.split()[:3] == ["level", "suite", "tiles"]
     suites = racing.domain().suites
-    shown = [[suite, entry.name] for suite in ("f1", "bezier", "original") for entry in suites[suite]]
+    shown = [[entry.name, suite] for suite in ("f1", "bezier", "original") for entry in suites[suite]]
     assert [row.split()[:2] for row in rows] == shown
     monaco = next(row.split() for row in rows if "Monaco" in row)
     assert monaco[2] == "5000"

@@ -1,4 +1,4 @@
-"""The report in a real browser: all pictures load, nothing is fetched, nothing complains, nothing sticks out."""
+"""The report in a real browser: all pictures load, nothing is fetched, nothing complains, nothing is cut off."""
 
 import chromium
 import pytest
@@ -18,6 +18,13 @@ STICKING_OUT = """
   .map(e => e.outerHTML.slice(0, 80))
 """
 
+CUT_OFF = """
+[...document.querySelectorAll(".plot, .plot svg, .scrolls")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth)
+  .map(e => e.outerHTML.slice(0, 80))
+"""
+"""Figures and tables that a reader would have to scroll sideways."""
+
 WITHOUT_PIXELS = "[...document.images].filter(image => !(image.complete && image.naturalWidth > 0)).length"
 
 
@@ -35,15 +42,17 @@ def page(tmp_path_factory) -> str:
 
 
 def test_faults_are_noticed(browser, tmp_path):
-    """Lest the tests below pass because nobody looks."""
+    """The checks below would find these."""
     faulty = tmp_path / "faulty.html"
     faulty.write_text(
         "<!doctype html><body style='margin: 0'><img src='data:image/png;base64,xxxx'><img src='missing.png'>"
-        "<p style='width: 3000px'>wide</p><script>console.error('oh')</script>"
+        "<p style='width: 3000px'>wide</p><div class='plot' style='overflow: auto; width: 99px'>"
+        "<p style='width: 999px'>cut off</p></div><script>console.error('oh')</script>"
     )
     browser.show(faulty.as_uri(), 400)
     assert browser.evaluate(WITHOUT_PIXELS) == 2
     assert len(browser.evaluate(STICKING_OUT)) == 1
+    assert len(browser.evaluate(CUT_OFF)) == 1
     assert len(browser.complaints) >= 2
     assert any(address.endswith("missing.png") for address in browser.requests)
 
@@ -54,7 +63,9 @@ def test_is_whole_and_keeps_to_its_window(browser, page, width):
     assert browser.evaluate("document.images.length") > 10
     assert browser.evaluate(WITHOUT_PIXELS) == 0
     assert browser.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.evaluate("innerWidth") == width
     assert browser.evaluate(STICKING_OUT) == []
+    assert browser.evaluate(CUT_OFF) == []
     assert browser.complaints == []
     assert [address for address in browser.requests if not address.startswith("data:")] == [page]
 
@@ -72,7 +83,7 @@ def test_figures_are_drawn(browser, page):
     """Inline SVG has a size, and what it refers to is there."""
     browser.show(page, 1200)
     sizes = browser.evaluate(
-        "[...document.querySelectorAll('.plot svg')].map(s => s.getBoundingClientRect()).map(r => [r.width, r.height])"
+        "[...document.querySelectorAll('.wide svg')].map(s => s.getBoundingClientRect()).map(r => [r.width, r.height])"
     )
     assert len(sizes) >= 4
     assert all(width > 300 and height > 100 for width, height in sizes)

@@ -1,25 +1,49 @@
-"""tutelage: train agents that generalise by letting two teachers choose what they practise on.
+"""tutelage: train agents that generalize. A generator proposes levels, and a curator replays them.
 
-Here are the names that most programs need; the rooms below hold the rest.
+These are the names that most programs need. Each is imported when it is first used, so that `import tutelage` loads
+neither JAX nor matplotlib.
 """
 
-from tutelage.checks import check_domain
-from tutelage.curriculum.curator import Curator
-from tutelage.curriculum.curriculum import Curriculum
-from tutelage.curriculum.methods import METHODS, Method
-from tutelage.curriculum.parts import Parts
-from tutelage.evaluation.evaluate import Evaluator
-from tutelage.learning.mesh import use_cores
-from tutelage.learning.network import Network
-from tutelage.learning.ppo import PPO
-from tutelage.training.config import Config
-from tutelage.training.presets.maze import MazeSetup
-from tutelage.training.presets.racing import RacingSetup
-from tutelage.training.run import Run
-from tutelage.training.train import resume, train
-from tutelage.types import Design, Discrete, Domain, Env, InputError, Step, TestLevel
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tutelage.checks import check_domain
+    from tutelage.curriculum.curator import Curator
+    from tutelage.curriculum.curriculum import Curriculum
+    from tutelage.curriculum.methods import METHODS, Method
+    from tutelage.curriculum.parts import Parts
+    from tutelage.evaluation.evaluate import Evaluator
+    from tutelage.learning.mesh import use_cores
+    from tutelage.learning.network import Network
+    from tutelage.learning.ppo import PPO
+    from tutelage.training.config import Config
+    from tutelage.training.presets.maze import MazeSetup
+    from tutelage.training.presets.racing import RacingSetup
+    from tutelage.training.run import Run
+    from tutelage.training.train import resume, train
+    from tutelage.types import Design, Discrete, Domain, Env, InputError, Step, TestLevel
 
 __version__ = "0.2.0.dev0"
+
+_HOMES = {
+    "tutelage.checks": ("check_domain",),
+    "tutelage.curriculum.curator": ("Curator",),
+    "tutelage.curriculum.curriculum": ("Curriculum",),
+    "tutelage.curriculum.methods": ("METHODS", "Method"),
+    "tutelage.curriculum.parts": ("Parts",),
+    "tutelage.evaluation.evaluate": ("Evaluator",),
+    "tutelage.learning.mesh": ("use_cores",),
+    "tutelage.learning.network": ("Network",),
+    "tutelage.learning.ppo": ("PPO",),
+    "tutelage.training.config": ("Config",),
+    "tutelage.training.presets.maze": ("MazeSetup",),
+    "tutelage.training.presets.racing": ("RacingSetup",),
+    "tutelage.training.run": ("Run",),
+    "tutelage.training.train": ("resume", "train"),
+    "tutelage.types": ("Design", "Discrete", "Domain", "Env", "InputError", "Step", "TestLevel"),
+}
+"""The public names, by the module that defines them; the imports above tell type checkers the same."""
 
 __all__ = [
     "METHODS",
@@ -46,3 +70,14 @@ __all__ = [
     "train",
     "use_cores",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module 'tutelage' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,19 +1,19 @@
 """Which method is better? Runs compared after equal environment steps or equal gradient updates.
 
-Neither equality is fair alone: PLR⊥ and REPAIRED learn from replayed levels only, so that in as many steps they make
-about half as many updates. The paper shows both.
+Neither equality is fair alone: PLR⊥ and REPAIRED learn from replayed levels only, so they make about half as many
+updates in as many steps. The paper shows both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from tutelage.analysis.results import UNITS, Clock, History, Metric, read_study
+from tutelage.analysis.results import UNITS, Clock, History, Study
 from tutelage.analysis.statistics import (
     Estimate,
     Scores,
@@ -22,18 +22,14 @@ from tutelage.analysis.statistics import (
     bootstrap,
     holm,
     probability_of_improvement,
-    summarise,
+    summarize,
     welch,
 )
-from tutelage.analysis.tables import aligned
-from tutelage.training.run import Run
+from tutelage.analysis.tables import Table, decimal, interval, plus_minus, probability
 from tutelage.types import InputError
 
 ALL = "all levels"
-"""Stands where a level's name would, for all of them together."""
-
-WIDTH = 100
-"""Columns of a terminal that tables keep to, as far as names let them."""
+"""In place of a level's name, for all of them together."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +53,30 @@ class Test:
 class Comparison:
     """Runs of several methods after equal environment steps or gradient updates."""
 
-    domain: str
-    suite: str
-    metric: Metric
+    study: Study
     at: Clock
     limit: int
     """What all runs have reached."""
     reached: Mapping[str, tuple[int, ...]]
     """When each run's last evaluation up to there was made, by method."""
-    levels: tuple[str, ...]
     scores: Mapping[str, Scores]
     """f64[R, L] by method."""
     summaries: Mapping[str, Mapping[str, Summary]]
     """By method and by level, `ALL` being the last."""
     tests: tuple[Test, ...]
     """Of all pairs of methods, on each level and on `ALL`."""
+
+    @property
+    def title(self) -> str:
+        """What is compared, and when."""
+        return f"{self.study.title} {self.when}"
+
+    @property
+    def when(self) -> str:
+        """After how much training runs were compared: a range, if they were evaluated at different times."""
+        times = [time for each in self.reached.values() for time in each]
+        span = f"{min(times):,}" if min(times) == max(times) else f"{min(times):,} to {max(times):,}"
+        return f"after {span} {UNITS[self.at]}"
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each method and level."""
@@ -105,83 +110,73 @@ class Comparison:
             for test in self.tests
         ]
 
-    def table(self) -> str:
-        """All that `rows` and the tests on all levels say, for a terminal."""
-        parts = [[self.heading()], *self._level_tables(), self._overall_table()]
-        if len(self.scores) > 1:
-            parts.append(self._test_table())
-        return "\n\n".join("\n".join(lines) for lines in parts)
-
-    def heading(self) -> str:
-        """What is compared, and when."""
-        return f"{self.domain}, suite {self.suite}: {self.metric} {self.when()}"
-
-    def when(self) -> str:
-        """After how much of training runs were looked at: a range, if they were evaluated at different times."""
-        times = [time for each in self.reached.values() for time in each]
-        span = f"{min(times):,}" if min(times) == max(times) else f"{min(times):,} to {max(times):,}"
-        return f"after {span} {UNITS[self.at]}"
+    def tables(self, names: Mapping[str, str] | None = None) -> list[Table]:
+        """The same for people: by level, overall, and the tests on all levels together; with other names of methods."""
+        names = names or {method: method for method in self.scores}
+        tables = [self._level_table(names), self._overall_table(names)]
+        return [*tables, self._test_table(names)] if len(self.scores) > 1 else tables
 
     def _place(self) -> dict[str, Any]:
+        study = self.study
         return {
-            "domain": self.domain,
-            "suite": self.suite,
-            "metric": self.metric,
+            "domain": study.domain,
+            "suite": study.suite,
+            "metric": study.metric,
             "at": self.at,
             "limit": self.limit,
         }
 
-    def _level_tables(self) -> Iterator[list[str]]:
-        """Mean ± standard error, a line for each level and a column for each method, as many as the width allows."""
-        digits = self._digits()
-        columns = [
-            [method, *(f"{_text(s.mean, digits)} ± {_text(s.standard_error, digits)}" for s in summaries.values())]
-            for method, summaries in self.summaries.items()
+    def _level_table(self, names: Mapping[str, str]) -> Table:
+        """A line for each level and a column for each method."""
+        rates = self.study.metric == "solved"
+        measured = "mean [95 % interval]" if rates else "mean ± standard error"
+        heads = [f"{names[method]} ({len(scores)})" for method, scores in self.scores.items()]
+        rows = [
+            [level, *(self._cell(summaries[level]) for summaries in self.summaries.values())]
+            for level in (*self.study.levels, ALL)
         ]
-        head = ["mean ± standard error", *self.levels, ALL]
-        used, block = 0, [head]
-        for column in columns:
-            width = 2 + max(map(len, column))
-            if len(block) > 1 and used + width > WIDTH - max(map(len, head)):
-                yield aligned(zip(*block, strict=True))
-                used, block = 0, [head]
-            used += width
-            block.append(column)
-        yield aligned(zip(*block, strict=True))
+        return Table([measured, *heads], rows, f"{self.title}; the number of runs in parentheses")
 
-    def _overall_table(self) -> list[str]:
+    def _cell(self, summary: Summary) -> str:
+        if self.study.metric == "solved":
+            return interval(summary.mean, summary.wilson_low, summary.wilson_high, 2)
+        return plus_minus(summary.mean, summary.standard_error, self._digits())
+
+    def _overall_table(self, names: Mapping[str, str]) -> Table:
         digits = self._digits()
-        rows = [[ALL, "runs", "mean ± error", "median [quartiles]", "IQM [95 % interval]"]]
+        rows = []
         for method, summaries in self.summaries.items():
             s = summaries[ALL]
+            error = "–" if np.isnan(s.standard_error) else decimal(s.standard_error, digits)
             rows.append(
                 [
-                    method,
+                    names[method],
                     str(s.runs),
-                    f"{_text(s.mean, digits)} ± {_text(s.standard_error, digits)}",
-                    _interval(s.median, s.lower_quartile, s.upper_quartile, digits),
-                    _interval(s.iqm, s.iqm_low, s.iqm_high, digits),
+                    f"{decimal(s.mean, digits)} ± {error}",
+                    interval(s.median, s.lower_quartile, s.upper_quartile, digits),
+                    interval(s.iqm, s.iqm_low, s.iqm_high, digits),
                 ]
             )
-        return aligned(rows)
+        head = ["", "runs", "mean ± standard error", "median [quartiles]", "IQM [95 % interval]"]
+        return Table(head, rows, f"All levels together, {self.when}")
 
-    def _test_table(self) -> list[str]:
+    def _test_table(self, names: Mapping[str, str]) -> Table:
         digits = self._digits()
-        rows = [["first − second", "difference", "t", "ν", "p", "p (Holm)", "P(first > second)"]]
-        for test in self.tests:
-            if test.level == ALL:
-                rows.append(
-                    [
-                        f"{test.first} − {test.second}",
-                        _text(test.welch.difference, digits, "+"),
-                        _text(test.welch.t, 2),
-                        _text(test.welch.degrees, 1),
-                        _probability(test.welch.p),
-                        _probability(test.corrected_p),
-                        _interval(*test.improvement, 2),
-                    ]
-                )
-        return aligned(rows)
+        rows = [
+            [
+                f"{names[test.first]} − {names[test.second]}",
+                decimal(test.welch.difference, digits, "+"),
+                decimal(test.welch.t, 2),
+                decimal(test.welch.degrees, 1),
+                probability(test.welch.p),
+                probability(test.corrected_p),
+                interval(*test.improvement, 2),
+            ]
+            for test in self.tests
+            if test.level == ALL
+        ]
+        head = ["first − second", "difference", "t", "ν", "p", "p (Holm)", "P(first > second)"]
+        return Table(head, rows, f"Welch's test and the probability of improvement, {self.when}")
 
     def _digits(self) -> int:
         """Decimals that suit the numbers: two for rates, none for returns in the hundreds."""
@@ -189,32 +184,22 @@ class Comparison:
         return 2 if largest < 10 else 1 if largest < 100 else 0
 
 
-def compare(
-    runs: Sequence[Run],
-    at: Clock = "steps",
-    suite: str | None = None,
-    metric: Metric | None = None,
-    *,
-    whole_runs: bool = False,
-    seed: int = 0,
-) -> Comparison:
-    """Compare the methods of several runs, each run at its last evaluation up to what all have reached.
+def compare(study: Study, at: Clock = "steps", *, whole_runs: bool = False, seed: int = 0) -> Comparison:
+    """Compare methods, each run at its last evaluation up to the point that all runs have reached.
 
     Args:
-        runs: of one domain, tested on the same levels; those that differ in their seed only belong together.
+        study: `Results(runs).study()`.
         at: compare after equal environment steps or after equal gradient updates.
-        suite: which benchmark; may be left out if there is only one.
-        metric: the rate of solved episodes where episodes can be solved, else the return, if not said otherwise.
         whole_runs: how intervals are made; see `statistics.bootstrap`.
         seed: of their resamples.
     """
-    study = read_study(runs, suite, metric)
     shortest = min(chain(*study.histories.values()), key=lambda history: history.clock(at)[-1])
-    scores, reached = {}, {}
+    scores, reached, episodes = {}, {}, {}
     for label, group in study.histories.items():
         last = [(history, _last_until(history, shortest, at)) for history in group]
         scores[label] = np.stack([history.scores[i] for history, i in last])
         reached[label] = tuple(int(history.clock(at)[i]) for history, i in last)
+        episodes[label] = min(int(history.episodes[i]) for history, i in last) if study.metric == "solved" else None
 
     def parts(x: Scores) -> dict[str, Scores]:
         """f64[R, 1] for each level, and f64[R, L] for all."""
@@ -225,10 +210,13 @@ def compare(
         return np.random.default_rng(seed)
 
     summaries = {
-        label: {level: summarise(part, generator(), whole_runs=whole_runs) for level, part in parts(x).items()}
+        label: {
+            level: summarize(part, generator(), episodes=episodes[label], whole_runs=whole_runs)
+            for level, part in parts(x).items()
+        }
         for label, x in scores.items()
     }
-    # the later method against the earlier, so that what has been added to the family comes first
+    # the later method minus the earlier, so that a positive difference favors the newer one
     pairs = [(first, second) for second, first in combinations(scores, 2)]
     tests = []
     for level in (*study.levels, ALL):
@@ -242,22 +230,11 @@ def compare(
             Test(first, second, level, result, float(p), improvement)
             for (first, second), result, p, improvement in zip(pairs, results, corrected, improvements, strict=True)
         ]
-    return Comparison(
-        study.domain,
-        study.suite,
-        study.metric,
-        at,
-        int(shortest.clock(at)[-1]),
-        reached,
-        study.levels,
-        scores,
-        summaries,
-        tuple(tests),
-    )
+    return Comparison(study, at, int(shortest.clock(at)[-1]), reached, scores, summaries, tuple(tests))
 
 
 def _last_until(history: History, shortest: History, at: Clock) -> int:
-    """Which evaluation is the last that was made no later than the last of the shortest run."""
+    """The last evaluation that was made no later than the last one of the shortest run."""
     limit = shortest.clock(at)[-1]
     until = np.flatnonzero(history.clock(at) <= limit)
     if until.size == 0:
@@ -266,16 +243,3 @@ def _last_until(history: History, shortest: History, at: Clock) -> int:
             f"last after {limit:,}: train that one for longer, or evaluate both more often."
         )
     return int(until[-1])
-
-
-def _text(x: float, digits: int, sign: Literal["+", "-"] = "-") -> str:
-    """A number with so many decimals, its sign always shown or only if negative; a dash for what is not known."""
-    return "–" if np.isnan(x) else f"{x:{sign}.{digits}f}"
-
-
-def _probability(p: float) -> str:
-    return "<.0001" if p < 0.0001 else _text(p, 4)
-
-
-def _interval(value: float, low: float, high: float, digits: int) -> str:
-    return f"{_text(value, digits)} [{_text(low, digits)}, {_text(high, digits)}]"

@@ -1,20 +1,21 @@
-"""What several runs say of a method: spread, robust means, intervals and tests.
+"""Statistics of several runs of a method: spread, robust means, intervals and tests.
 
-Scores are f64[R, L]: R independent runs of one method, each tested on the same L levels. What is not known is NaN and
+Scores are f64[R, L]: R independent runs of one method, each tested on the same L levels. Unknown values are NaN and
 never a warning: the standard error of one run, and every statistic of runs one of which has no finite score.
 
 The interquartile mean, the probability of improvement and stratified intervals follow Agarwal et al., "Deep
-reinforcement learning at the edge of the statistical precipice" (2021); Welch's test is the one of the paper.
+reinforcement learning at the edge of the statistical precipice" (2021). The paper uses Welch's test.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special, stats
 
 from tutelage.types import InputError
 
@@ -41,6 +42,15 @@ class Welch(NamedTuple):
     """How often two methods with equal means would differ by as much or more; two-sided."""
 
 
+class Correlation(NamedTuple):
+    """Whether two measurements order things alike."""
+
+    rho: float
+    """Spearman's ρ: 1 for the same order, −1 for the opposite one."""
+    p: float
+    """How often independent measurements would be as far from 0; two-sided."""
+
+
 class Summary(NamedTuple):
     """A method's scores on one level, or on several together."""
 
@@ -53,6 +63,9 @@ class Summary(NamedTuple):
     iqm: float
     iqm_low: float
     iqm_high: float
+    wilson_low: float
+    """The interval of a mean rate (`rate_interval`); NaN where scores are no rates."""
+    wilson_high: float
 
 
 def mean(x: Scores) -> Scores:
@@ -88,10 +101,10 @@ def interquartile_mean(scores: Scores) -> Scores:
 
     Unlike the mean it does not depend on outliers, and unlike the median it uses half of the scores.
     """
-    ordered = np.sort(_known(scores).reshape(*scores.shape[:-2], -1))  # NaN comes last
-    cut = ordered.shape[-1] // 4
-    middle = ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
-    return np.where(np.isnan(ordered[..., -1]), np.nan, middle)
+    from scipy import stats  # here, because it takes half a second to load
+
+    flat = _known(scores).reshape(*scores.shape[:-2], -1)
+    return np.where(np.isnan(flat).any(axis=-1), np.nan, stats.trim_mean(flat, 0.25, axis=-1))
 
 
 def probability_of_improvement(x: Scores, y: Scores) -> Scores:
@@ -102,7 +115,7 @@ def probability_of_improvement(x: Scores, y: Scores) -> Scores:
     U_l is the statistic of Mann and Whitney.
     """
     x, y = _known(x), _known(y)
-    # sign is 1, 0 or −1, so half of its mean is P − ½; level by level, lest all pairs of runs be in memory at once
+    # sign is 1, 0 or −1, so half of its mean is P − ½; level by level, since all pairs of runs take much memory
     leads = (np.sign(x[..., :, None, level] - y[..., None, :, level]) for level in range(x.shape[-1]))
     return np.mean([0.5 + lead.mean(axis=(-2, -1)) / 2 for lead in leads], axis=0)
 
@@ -119,11 +132,11 @@ def bootstrap(
     """The statistic of the samples [R, L], and the interval between the quantiles of its resamples.
 
     `statistic` maps samples […, R, L] to […], so all resamples are computed at once. The bootstrap is stratified: each
-    sample draws as many runs as it has, with replacement, and does so for each level anew. Where one run has played
-    all levels, its scores tend to rise and fall together and such intervals are too narrow: `whole_runs` draws runs
-    with all their scores instead.
+    sample draws as many runs as it has, with replacement, separately for each level. Where one run has played all
+    levels, its scores tend to rise and fall together and such intervals are too narrow: `whole_runs` draws runs with
+    all their scores instead.
 
-    Nothing can be resampled from a single run: its interval is NaN.
+    A single run cannot be resampled: its interval is NaN.
     """
     samples = [_known(sample) for sample in samples]
     value = float(statistic(*samples))
@@ -141,19 +154,21 @@ def welch(x: Scores, y: Scores) -> Welch:
         t = (x̄ − ȳ) / √(a + b),    a = s_x² / R,  b = s_y² / R'
         ν = (a + b)² / (a² / (R − 1) + b² / (R' − 1)),    p = 2 P(T_ν > |t|)
 
-    A run alone has no variance: all is NaN but the difference. Where no run differs from the others of its method, t
-    is infinite and p is 0 if the methods differ; both are NaN if they do not.
+    A single run has no variance: all is NaN but the difference. If the runs of each method are all equal, t is
+    infinite and p is 0 where the methods differ; both are NaN where they do not.
     """
+    from scipy import stats
+
     difference = float(mean(x) - mean(y))
-    a, b = float(standard_error(x)) ** 2, float(standard_error(y)) ** 2
-    if math.isnan(a + b) or (a + b == 0 and difference == 0):
+    spread = float(_variance(x) + _variance(y))
+    if math.isnan(spread) or (spread == 0 and difference == 0):
         return Welch(difference, math.nan, math.nan, math.nan)
-    if a + b == 0:
+    if spread == 0:
         return Welch(difference, math.copysign(math.inf, difference), math.nan, 0.0)
-    t = difference / math.sqrt(a + b)
-    # shares of the variance instead of squares of it, which underflow when runs hardly differ
-    degrees = 1 / ((a / (a + b)) ** 2 / (len(x) - 1) + (b / (a + b)) ** 2 / (len(y) - 1))
-    return Welch(difference, t, degrees, float(2 * special.stdtr(degrees, -abs(t))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of runs that are nearly equal
+        test = stats.ttest_ind(x, y, equal_var=False)
+    return Welch(difference, float(test.statistic), float(test.df), float(test.pvalue))
 
 
 def holm(p: Scores) -> Scores:
@@ -171,34 +186,70 @@ def holm(p: Scores) -> Scores:
     return corrected
 
 
-def rank_correlation(x: Scores, y: Scores) -> float:
+def rank_correlation(x: Scores, y: Scores) -> Correlation:
     """Spearman's ρ of x[n] and y[n]: the correlation of their ranks, ties sharing theirs.
 
     NaN for fewer than two points, or if all of x or all of y are equal.
     """
-    if len(x) < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
-        return math.nan
-    a, b = (ranks - ranks.mean() for ranks in (stats.rankdata(x), stats.rankdata(y)))
-    scale = math.sqrt((a @ a) * (b @ b))
-    return float(a @ b) / scale if scale else math.nan
+    from scipy import stats
+
+    if len(x) < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()) or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Correlation(math.nan, math.nan)
+    found = stats.spearmanr(x, y)
+    return Correlation(float(found.statistic), float(found.pvalue) if len(x) > 2 else math.nan)
 
 
-def summarise(
-    scores: Scores, generator: np.random.Generator, *, resamples: int = 2000, whole_runs: bool = False
+def wilson(rate: float, episodes: float, confidence: float = 0.95) -> Estimate:
+    """Wilson's score interval of a rate p, found in n independent episodes.
+
+        (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n),    z = Φ⁻¹((1 + confidence) / 2)
+
+    Unlike p ± z √(p(1 − p)/n) it is not empty at 0 and 1: 0 of 20 gives [0, 0.16].
+    """
+    if math.isnan(rate) or episodes <= 0:
+        return Estimate(rate, math.nan, math.nan)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    center, scale = rate + z**2 / (2 * episodes), 1 + z**2 / episodes
+    margin = z * math.sqrt(rate * (1 - rate) / episodes + (z / (2 * episodes)) ** 2)
+    low, high = (center - margin) / scale, (center + margin) / scale
+    return Estimate(rate, min(rate, max(0.0, low)), max(rate, min(1.0, high)))  # rounding must not exclude the rate
+
+
+def rate_interval(rates: Scores, episodes: int) -> Estimate:
+    """The mean of R runs' rates [R], each of `episodes` episodes, and Wilson's interval for it.
+
+    Episodes of one run share a policy, so they are not independent samples of the method. The interval counts as many
+    episodes as the standard error e between runs says they are worth, n = p(1 − p)/e², and never more than there were.
+    A single run has no such error: its interval covers other episodes of this run, not other runs.
+    """
+    rate, error, most = float(mean(rates)), float(standard_error(rates)), float(len(rates) * episodes)
+    worth = rate * (1 - rate) / error**2 if error > 0 else most
+    return wilson(rate, min(most, max(1.0, worth)))
+
+
+def summarize(
+    scores: Scores,
+    generator: np.random.Generator,
+    *,
+    episodes: int | None = None,
+    resamples: int = 2000,
+    whole_runs: bool = False,
 ) -> Summary:
-    """Sum up scores [R, L].
+    """Summarize scores [R, L].
 
-    Mean, median and quartiles are those of the runs, whose score is their mean over levels; the IQM is that of all
-    R·L scores.
+    Mean, median and quartiles are over runs, whose score is their mean over levels; the IQM is over all R·L scores.
+    `episodes` is how many each run played on each level, if the scores are rates.
     """
     runs = _known(scores).mean(axis=1)
     lower, upper = map(float, quartiles(runs))
     iqm = bootstrap(interquartile_mean, [scores], generator, resamples=resamples, whole_runs=whole_runs)
-    return Summary(len(runs), float(mean(runs)), float(standard_error(runs)), float(median(runs)), lower, upper, *iqm)
+    interval = rate_interval(runs, episodes * scores.shape[1])[1:] if episodes else (math.nan, math.nan)
+    center = float(mean(runs)), float(standard_error(runs)), float(median(runs))
+    return Summary(len(runs), *center, lower, upper, *iqm, *interval)
 
 
 def _known(x: Scores) -> Scores:
-    """NaN in the place of infinities, whose differences would be NaN anyway, and with a warning."""
+    """NaN in place of infinities, whose differences would be NaN anyway, with a warning."""
     if x.size == 0:
         raise InputError(
             f"There are no scores in an array of shape {list(x.shape)}: give at least one run and one level."

@@ -1,9 +1,10 @@
-"""How figures look: one colour for each method, the paper's names, panels with one legend above them all."""
+"""How figures look: one color for each method, names for people, panels with one legend above them all."""
 
 from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
@@ -15,21 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-WIDTH = 9.0
-"""Inches: 864 pixels in a browser."""
+from tutelage.analysis.results import display
 
-NAMES: Mapping[str, str] = {
-    "dr": "DR",
-    "minimax": "Minimax",
-    "paired": "PAIRED",
-    "plr": "PLR",
-    "plr-perp": "PLR⊥",
-    "repaired": "REPAIRED",
-    "accel": "ACCEL",
-}
-"""The paper's."""
+WIDTH, NARROW = 9.0, 3.75
+"""Inches: 864 pixels in a browser, and 360 for a phone."""
 
-COLOURS: Mapping[str, str] = {
+COLORS: Mapping[str, str] = {
     "dr": "#888888",
     "minimax": "#aa3377",
     "paired": "#ccbb44",
@@ -38,7 +30,7 @@ COLOURS: Mapping[str, str] = {
     "repaired": "#ee6677",
     "accel": "#66ccee",
 }
-"""Paul Tol's bright palette, safe for the colour-blind."""
+"""Paul Tol's bright palette, safe for color-blind readers."""
 
 INK = "#333333"
 
@@ -61,12 +53,13 @@ RC: dict[str, Any] = {
     "text.hinting": "none",  # letters are as wide in the picture as in the layout, whatever its resolution
     "svg.hashsalt": "tutelage",  # identifiers inside the file would be random
     "svg.fonttype": "path",  # letters look the same wherever the picture is shown
+    "text.parse_math": False,  # a level's name may hold a dollar sign
 }
 """For matplotlib's `rc_context`, while a figure is drawn and while it is written."""
 
 
 def drawn(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw in this style, and lay the figure out once and for all: each time would move things by a hair."""
+    """Draw in this style, and lay the figure out once: a second layout would move things a little."""
 
     @wraps(draw)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
@@ -79,10 +72,27 @@ def drawn(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     return styled
 
 
-def display(label: str) -> str:
-    """The paper's name of a method, with the settings that may follow it."""
-    method, comma, settings = label.partition(",")
-    return NAMES.get(method, method) + comma + settings
+WORDS: Mapping[str, str] = {
+    "solved": "solved rate",
+    "length": "episode length in steps",
+    "action_complexity": "action complexity (LZW codes)",
+    "fill": "share of the buffer filled",
+    "age": "age of scores in iterations",
+    "utility": "reward of the teacher",
+    "kl": "KL divergence of an update",
+    "clipped": "share of clipped ratios",
+    "grad_norm": "norm of the gradient",
+    "explained_variance": "explained variance of the value",
+}
+"""Metrics whose names alone do not say what they are."""
+
+
+def words(metric: str) -> str:
+    """A metric for people: "new/solved_shortest_path" is "shortest path of solved levels, new"."""
+    *kinds, name = metric.split("/")
+    if name.startswith("solved_"):
+        name = f"{name.removeprefix('solved_').replace('_', ' ')} of solved levels"
+    return ", ".join([WORDS.get(name, name.replace("_", " ")), *kinds])
 
 
 def folded(name: str, limit: int = 13) -> str:
@@ -94,14 +104,19 @@ def folded(name: str, limit: int = 13) -> str:
     return f"{name[:best]}\n{name[best:]}"
 
 
+def wrapped(text: str, width: float) -> str:
+    """A title in lines that fit a figure so many inches wide."""
+    return textwrap.fill(text, int(13.5 * width), break_long_words=True)
+
+
 def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The colour of each label's method; where one has several settings, lighter and lighter, and dashed."""
+    """The color of each label's method; where one has several settings, lighter and lighter, and dashed."""
     seen: dict[str, int] = {}
     out = {}
     for label in labels:
         method = label.partition(",")[0]
         nth = seen[method] = seen.get(method, -1) + 1
-        base = np.array(colors.to_rgb(COLOURS.get(method, INK)))
+        base = np.array(colors.to_rgb(COLORS.get(method, INK)))
         out[label] = {
             "color": colors.to_hex(base + (1 - base) * (1 - 0.68**nth)),
             "linestyle": ("-", "--", "-.", ":")[nth % 4],
@@ -110,10 +125,13 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def panels(
-    n: int, columns: int, height: float, *, width: float = WIDTH, sharex: bool = False, sharey: bool = False
+    n: int, columns: int, height: float, width: float, *, sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with n panels of the given height in inches, in rows of `columns`, or of one less if that is neater."""
-    columns = min(n, columns)
+    """A figure with n panels of the given height in inches.
+
+    Rows have `columns` panels, or one less if that is neater, and fewer if the figure is narrower than usual.
+    """
+    columns = min(n, max(1, round(columns * width / WIDTH)))
     if columns > 2 and -n % (columns - 1) < -n % columns:
         columns -= 1
     rows = math.ceil(n / columns)
@@ -127,17 +145,18 @@ def panels(
 
 
 def legend(figure: Figure, labels: Sequence[str], title: str, linewidth: float = 1.6) -> None:
-    """The figure's title, and below it what each colour stands for."""
+    """The figure's title, and below it what each color stands for."""
     handles = [
         Line2D([], [], label=display(label), linewidth=linewidth, solid_capstyle="butt", **look)
         for label, look in looks(labels).items()
     ]
     letters = sum(len(display(label)) + 6 for label in labels) / len(labels)
+    room = 105 * figure.get_figwidth() / WIDTH
     figure.legend(
         handles=handles,
-        title=title,
+        title=wrapped(title, figure.get_figwidth()),
         loc="outside upper left",
         alignment="left",
-        ncols=max(1, min(len(labels), int(105 / letters))),
+        ncols=max(1, min(len(labels), int(room / letters))),
         borderaxespad=0.2,
     )

@@ -1,8 +1,60 @@
-"""Tables on a screen."""
+"""Tables for people: one record, shown on a screen by `show` and in a page by its template; and numbers as words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+WIDTH = 100
+"""Columns of text that a table keeps to where no terminal says how many there are, as far as names let it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Names to the left, numbers to the right. All cells are text."""
+
+    kind: ClassVar[str] = "table"
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+    words: bool = False
+    """Its cells are words rather than numbers, and all are aligned to the left."""
+    folded: bool = False
+    """A page shows the caption only, until a reader opens it."""
+
+
+def show(*tables: Table) -> None:
+    """Print tables, in a terminal with a bold head and as wide as that is."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    width = console.width if console.is_terminal else WIDTH
+    print("\n\n".join(text(table, width, color=console.is_terminal) for table in tables), flush=True)
+
+
+def text(table: Table, width: int = WIDTH, *, color: bool = False) -> str:
+    """A table as lines. If it is too wide, columns that do not fit follow below, beside the first column again."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text  # plain text: a level's name may look like markup
+
+    file = io.StringIO()
+    console = Console(file=file, width=10_000, force_terminal=color, highlight=False, legacy_windows=False)
+    for i, part in enumerate(_split(table, width)):
+        rich = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+        for j, name in enumerate(part.head):
+            rich.add_column(Text(name), justify="left" if j == 0 or table.words else "right", no_wrap=True)
+        for row in part.rows:
+            rich.add_row(*map(Text, row))
+        if i:
+            console.print()
+        elif table.caption:
+            console.print(Text(table.caption, style="dim"))
+        console.print(rich)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -10,3 +62,56 @@ def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]) for first, *rest in rows]
+
+
+def number(x: Any, digits: int = 3) -> str:
+    """For people: 1,234 or 0.123, and a dash for what is not known."""
+    if x is None or (isinstance(x, float) and math.isnan(x)):
+        return "–"
+    if isinstance(x, bool):
+        return "yes" if x else "no"
+    if isinstance(x, int):
+        return f"{x:,}"
+    if isinstance(x, float):
+        return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.{digits}g}" if abs(x) >= 100 else f"{x:.{digits - 1}f}"
+    return str(x)
+
+
+def decimal(x: float, digits: int, sign: Literal["+", "-"] = "-") -> str:
+    """A number with so many decimals, its sign always shown or only if negative; a dash for what is not known."""
+    return "–" if math.isnan(x) else f"{x:{sign}.{digits}f}"
+
+
+def interval(value: float, low: float, high: float, digits: int) -> str:
+    """A value and its interval: 0.30 [0.15, 0.51]."""
+    return f"{decimal(value, digits)} [{decimal(low, digits)}, {decimal(high, digits)}]"
+
+
+def plus_minus(value: float, error: float, digits: int) -> str:
+    """A value and its standard error: 0.30 ± 0.02. One sample has none, and equal samples say nothing about others."""
+    return decimal(value, digits) + (f" ± {decimal(error, digits)}" if error > 0 else "")
+
+
+def probability(p: float) -> str:
+    """Four decimals, or that it is smaller than these can say."""
+    return "<.0001" if p < 0.0001 else decimal(p, 4)
+
+
+def _split(table: Table, width: int) -> Iterator[Table]:
+    """Parts that fit, each with the first column."""
+    columns = [*zip(table.head, *table.rows, strict=True)]
+    first, block, used = columns[0], [columns[0]], 0
+    room = width - max(map(len, first))
+    for column in columns[1:]:
+        needed = 2 + max(map(len, column))
+        if len(block) > 1 and used + needed > room:
+            yield _of(table, block)
+            block, used = [first], 0
+        block.append(column)
+        used += needed
+    yield _of(table, block)
+
+
+def _of(table: Table, columns: Sequence[Sequence[str]]) -> Table:
+    head, *rows = zip(*columns, strict=True)
+    return replace(table, head=head, rows=rows)

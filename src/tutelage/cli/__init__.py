@@ -1,60 +1,117 @@
 """The command line: one verb, one file, one frozen dataclass whose fields are its options.
 
-A verb's docstring is its help text and its `run` method does the work by calling the library; nothing is computed
-here that Python code could not call as well.
+A verb's docstring is its help text. Its `run` method does the work by calling the library, so that everything can be
+done from Python, too. Only the file of the verb that was asked for is imported.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from difflib import get_close_matches
+from importlib import import_module, metadata
+from typing import Annotated, Any, Union
 
-import tyro
-from tyro.conf import OmitArgPrefixes, subcommand
+DESCRIPTION = "Train agents that generalize: a generator proposes levels, and a curator replays them."
 
-from tutelage.cli.compare import Compare
-from tutelage.cli.eval import Eval
-from tutelage.cli.game import Game
-from tutelage.cli.levels import Levels
-from tutelage.cli.play import Play
-from tutelage.cli.report import Report
-from tutelage.cli.study import StudyVerb
-from tutelage.cli.train import Resume, Train, parse
-from tutelage.curriculum.curriculum import NotFiniteError
-from tutelage.types import InputError
-
-DESCRIPTION = "Train agents that generalise, by letting two teachers choose the levels they practise on."
+VERBS = {
+    "train": ("train", "Train", "Train an agent, and keep all of it in a run directory."),
+    "resume": ("train", "Resume", "Continue a run that was stopped or killed, or make it longer."),
+    "eval": ("eval", "Eval", "Evaluate trained agents on test levels."),
+    "play": ("play", "Play", "Make a video of one episode."),
+    "compare": ("compare", "Compare", "Compare methods by their runs: tables, tests and figures."),
+    "report": ("report", "Report", "Make one HTML page of one run or several."),
+    "study": ("study", "StudyVerb", "Run, watch and collect many runs from one file."),
+    "levels": ("levels", "Levels", "List and draw the test levels of a domain."),
+    "game": ("game", "Game", "Play the dual curriculum game on matrices (the paper's theory)."),
+}
+"""By name: the file, the class, and one line of help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one verb. What cannot be done ends with one sentence on standard error and exit code 2."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    """Run one verb. Input that cannot be used ends with one sentence on standard error and exit code 2."""
+    first, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
+    if first in ("-h", "--help"):
+        return print(_help())
+    if first == "--version":
+        return print(f"tutelage {metadata.version('tutelage')}")
+    if first not in VERBS and not first.startswith("--tyro-"):
+        _end(2, _unknown(first))
     try:
-        _parse(arguments).run()
-    except (InputError, NotFiniteError, OSError) as error:
-        print(f"tutelage: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _parse([first, *rest]).run()
     except KeyboardInterrupt:
-        print("tutelage: interrupted.", file=sys.stderr)
-        raise SystemExit(130) from None
+        _end(130, "interrupted.")
+    except BrokenPipeError:  # of `tutelage ... | head`, which has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+    except Exception as error:
+        if not _is_input(error):
+            raise
+        _end(2, str(error))
+
+
+def _end(code: int, sentence: str) -> None:
+    print(f"tutelage: {sentence}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _is_input(error: Exception) -> bool:
+    """Whether an error is about what a user gave, or about the machine, rather than about this program."""
+    from tutelage.curriculum.curriculum import NotFiniteError
+    from tutelage.types import InputError
+
+    return isinstance(error, InputError | NotFiniteError | OSError)
+
+
+def _help() -> str:
+    width = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  {name:{width}}{line}" for name, (_, _, line) in VERBS.items())
+    return (
+        f"usage: tutelage [-h] [--version] VERB [OPTIONS]\n\n{DESCRIPTION}\n\nverbs:\n{verbs}\n\n"
+        "Help on one of them: tutelage VERB --help\n"
+        "Shell completion:    tutelage --tyro-write-completion bash FILE  (or zsh, tcsh)"
+    )
+
+
+def _unknown(word: str) -> str:
+    close = get_close_matches(word, VERBS, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    what = "option" if word.startswith("-") else "verb"
+    return f"There is no {what} {word!r}.{hint} The verbs are: {', '.join(VERBS)}."
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """The verb, with all its options."""
-    if arguments[:1] == ["train"]:
-        return parse(arguments[1:])
-    return tyro.cli(_VERBS, args=arguments, prog="tutelage", description=DESCRIPTION)
+    """A verb with all its options."""
+    name, *options = arguments
+    if name.startswith("--tyro-"):
+        return _every_verb(arguments)
+    if name == "train":  # whose defaults depend on the preset, and that on the domain and the method
+        return import_module("tutelage.cli.train").parse(options)
+    return _tyro(_class(name), options, f"tutelage {name}")
 
 
-_VERBS: Any = (
-    Annotated[Train[Any], subcommand("train")]
-    | Annotated[Resume, subcommand("resume")]
-    | Annotated[Eval, subcommand("eval")]
-    | Annotated[Play, subcommand("play")]
-    | Annotated[Compare, subcommand("compare")]
-    | Annotated[Report, subcommand("report")]
-    | Annotated[Levels, subcommand("levels"), OmitArgPrefixes]
-    | Annotated[StudyVerb, subcommand("study"), OmitArgPrefixes]
-    | Annotated[Game, subcommand("game"), OmitArgPrefixes]
-)
+def _every_verb(arguments: Sequence[str]) -> Any:
+    """All verbs at once, which shell completion needs."""
+    from tyro.conf import subcommand
+
+    from tutelage.cli import train
+
+    config = train.default_config(["plr-perp"])
+    kinds: dict[str, Any] = {name: _class(name) for name in VERBS} | {"train": train.Train[type(config.setup)]}  # type: ignore[misc]
+    defaults = {"train": {"default": kinds["train"](config.method.name, config)}}
+    verbs: Any = Union[tuple(Annotated[kinds[name], subcommand(name, **defaults.get(name, {}))] for name in VERBS)]  # noqa: UP007
+    with train.functions_by_name():
+        return _tyro(verbs, arguments, "tutelage")
+
+
+def _tyro(kind: Any, arguments: Sequence[str], program: str) -> Any:
+    import tyro
+
+    # the verbs `game` and `study` have verbs of their own, whose options need no prefix
+    return tyro.cli(kind, args=arguments, prog=program, config=(tyro.conf.OmitArgPrefixes, tyro.conf.AvoidSubcommands))
+
+
+def _class(name: str) -> Any:
+    module, kind, _ = VERBS[name]
+    return getattr(import_module(f"tutelage.cli.{module}"), kind)

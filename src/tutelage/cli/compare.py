@@ -11,9 +11,11 @@ from tyro.conf import Positional
 
 from tutelage.analysis import plots
 from tutelage.analysis.compare import Comparison, compare
-from tutelage.analysis.results import Clock, Metric
+from tutelage.analysis.results import Clock, Metric, Results, Study
+from tutelage.analysis.tables import show
+from tutelage.cli.options import check_directory, failed_to_write, prepare
 from tutelage.files import csv_text, write_atomically
-from tutelage.training.run import Run, find_runs
+from tutelage.training.run import find_runs
 from tutelage.types import InputError
 
 CLOCKS: tuple[Clock, ...] = ("steps", "updates")
@@ -31,7 +33,7 @@ class Compare:
     suite: str | None = None
     """Which benchmark; needed only if the runs were evaluated on several."""
     metric: Metric | None = None
-    """What counts: the rate of solved episodes where episodes can be solved, else the return, if not said otherwise."""
+    """What to compare: by default the solved rate where episodes can be solved, else the return."""
     curves: tuple[str, ...] = ("new/",)
     """Training metrics to draw: all whose names begin with one of these."""
     whole_runs: bool = False
@@ -43,24 +45,25 @@ class Compare:
 
     def run(self) -> None:
         """Print the tables and write the files."""
-        runs = find_runs(self.runs, self.allow)
-        comparisons = list(self._comparisons(runs))
-        print("\n\n\n".join(comparison.table() for comparison in comparisons), flush=True)
+        check_directory(self.out, "--out")
+        prepare()
+        results = Results(find_runs(self.runs, self.allow))
+        study = results.study(self.suite, self.metric)
+        comparisons = list(self._comparisons(study))
+        show(*(table for comparison in comparisons for table in comparison.tables()))
         try:
-            for name, content in self._files(runs, comparisons):
+            for name, content in self._files(results, comparisons):
                 write_atomically(self.out / name, content)
         except OSError as error:
-            raise InputError(
-                f"{self.out} cannot be written to ({error}): give --out a directory you may write to."
-            ) from None
+            raise failed_to_write(self.out, "--out", error) from None
         print(f"\nTables and figures are in {self.out}.")
 
-    def _comparisons(self, runs: Sequence[Run]) -> Iterator[Comparison]:
-        """By both clocks, or by one if it is only there that runs meet: PLR⊥ may end before DR's first evaluation."""
+    def _comparisons(self, study: Study) -> Iterator[Comparison]:
+        """By both clocks, or by one if runs meet only there: PLR⊥ may end before DR's first evaluation."""
         reasons = []
         for at in CLOCKS:
             try:
-                yield compare(runs, at, self.suite, self.metric, whole_runs=self.whole_runs)
+                yield compare(study, at, whole_runs=self.whole_runs)
             except InputError as error:
                 reasons.append(error)
         if len(reasons) == len(CLOCKS):
@@ -68,7 +71,7 @@ class Compare:
         for reason in reasons:
             print(f"Not compared by both steps and updates: {reason}\n")
 
-    def _files(self, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str | bytes]]:
+    def _files(self, results: Results, comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str | bytes]]:
         tables = {
             "compare.csv": [row for comparison in comparisons for row in comparison.rows()],
             "tests.csv": [row for comparison in comparisons for row in comparison.test_rows()],
@@ -76,18 +79,18 @@ class Compare:
         for name, rows in tables.items():
             if rows:
                 yield name, csv_text(rows, [*rows[0]])
-        for name, figure in self._figures(runs, comparisons):
+        for name, figure in self._figures(results, comparisons):
             yield f"{name}.svg", plots.svg(figure)
             yield f"{name}.png", plots.png(figure)
 
-    def _figures(self, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Iterator[tuple[str, Figure]]:
-        measured = dict.fromkeys(name for run in runs for name in run.metrics() if name.startswith(self.curves))
+    def _figures(self, results: Results, comparisons: Sequence[Comparison]) -> Iterator[tuple[str, Figure]]:
+        measured = dict.fromkeys(name for run in results.runs for name in run.metrics if name.startswith(self.curves))
         for comparison in comparisons:
             at = comparison.at
             yield f"bars-{at}", plots.bars(comparison)
-            yield f"levels-{at}", plots.levels_over_time(runs, at, self.suite, self.metric)
+            yield f"levels-{at}", plots.levels_over_time(comparison.study, at)
             if measured:
-                yield f"training-{at}", plots.training_curves(runs, [*measured], at)
+                yield f"training-{at}", plots.training_curves(results, [*measured], at)
         yield "iqm", plots.iqm_intervals(*comparisons)
         if len(comparisons[0].scores) > 1:
             yield "improvement", plots.improvements(*comparisons)

@@ -2,78 +2,48 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import jax
-import numpy as np
-from tqdm import tqdm
 from tyro.conf import Positional
 
-from tutelage.analysis.tables import aligned
+from tutelage.analysis.policies import COLUMNS, PolicyScore, policy_tables
+from tutelage.analysis.tables import show
+from tutelage.cli.options import check_file, failed_to_write, file_name, prepare, seed_key
 from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores
 from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.files import csv_text, write_atomically
-from tutelage.learning.mesh import use_cores
-from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Setup
+from tutelage.training.presets.choices import checked_name
+from tutelage.training.progress import ProgressBar
 from tutelage.training.run import Run
-from tutelage.types import InputError, Json, TestLevel
-
-COLUMNS = ("policy", "suite", "level", "episodes", "greedy", "solved", "return", "length")
-
-
-@dataclass(frozen=True)
-class Row:
-    """A policy's scores, one for each level."""
-
-    policy: str
-    greedy: bool | None
-    """None where nobody played."""
-    scores: list[Score]
-
-    def tidy(self, suite: str) -> list[dict[str, Json]]:
-        """A row for each level."""
-        return [
-            {
-                "policy": self.policy,
-                "suite": suite,
-                "level": score.level,
-                "episodes": score.episodes,
-                "greedy": self.greedy,
-                "solved": score.solved,
-                "return": score.mean_return,
-                "length": score.mean_length,
-            }
-            for score in self.scores
-        ]
+from tutelage.types import InputError, TestLevel
 
 
 @dataclass(frozen=True)
 class Eval:
-    """Evaluate trained agents on a zero-shot benchmark: exactly so many episodes on each level.
+    """Evaluate trained agents on a zero-shot benchmark, with a fixed number of episodes on each level.
 
-    Prints a table with standard errors and writes a tidy CSV file.
+    Prints a table and writes it as a CSV file. Solved rates have 95 % intervals, returns have standard errors.
     """
 
     runs: Positional[tuple[Path, ...]]
     """Run directories."""
     suite: str | None = None
-    """Which benchmark of the domain; the one that the run was evaluated on in training, if not said otherwise."""
+    """Which benchmark of the domain; by default the one that the run was evaluated on in training."""
     levels: tuple[str, ...] = ()
-    """Which of its levels; none named are all of them."""
+    """Which of its levels; by default all."""
     episodes: int = 100
     """Episodes on each level, each on its own draw of it (paper: 100)."""
     greedy: bool = False
-    """Take the likeliest action instead of drawing one (paper: draws)."""
+    """Take the most likely action instead of drawing one (paper: draws)."""
     baselines: bool = False
-    """Also evaluate the network before training, random actions, and the best that is possible where that is known."""
+    """Also evaluate the network before training, random actions, and the optimal return where that is known."""
     seed: int = 0
     """All levels and all actions follow from this number."""
     out: Path | None = None
-    """Where to write the table: eval-SUITE.csv in each run's directory, if not said otherwise."""
+    """The file to write; by default eval-SUITE.csv in each run's directory, where `tutelage report` finds it."""
     allow: tuple[str, ...] = ()
     """Modules of your own that a run names and that may be imported."""
 
@@ -81,91 +51,70 @@ class Eval:
         """Evaluate all runs, print the table and write the files."""
         if not self.runs:
             raise InputError("Name at least one run directory.")
-        use_cores()
-        keep_programs()
+        if self.out:
+            check_file(self.out, "--out")
+        prepare()
+        seed_key(self.seed)
         runs = [Run.load(directory, self.allow) for directory in self.runs]
         suites = {self._suite(run) for run in runs}
         if len({run.domain.name for run in runs}) > 1 or len(suites) > 1:
             raise InputError("These runs are of different domains or suites; evaluate them in separate calls.")
         (suite,) = suites
-        levels = self._levels(runs[0], suite)
-        policies = 3 if self.baselines else 0  # the oracle does not play, but takes its time as well
-        with tqdm(total=(len(runs) + policies) * len(levels), unit=" levels", disable=None) as bar:
-            trained, baselines = self._rows(runs, suite, bar.update)
-        print("\n\n".join(_tables([*trained, *baselines])), flush=True)
+        policies = len(runs) + (3 if self.baselines else 0)
+        total = policies * len(self._levels(runs[0], suite))
+        with ProgressBar("eval", total, unit="levels") as progress:
+            trained, baselines = self._scores(runs, suite, progress)
+        show(*policy_tables([(column[0].policy, column) for column in (*trained, *baselines)]))
         self._write(suite, trained, baselines)
 
     def _suite(self, run: Run) -> str:
         suite = self.suite or run.config.evaluation.suite or next(iter(run.domain.suites), "")
         if not suite:
-            raise InputError(f"{run.domain.name} has no test levels, so there is nothing to evaluate on.")
-        return suite
+            raise InputError(f"{run.domain.name} has no test levels to evaluate on.")
+        return checked_name(f"suite of {run.domain.name}", suite, run.domain.suites)
 
     def _levels(self, run: Run, suite: str) -> tuple[TestLevel, ...]:
+        for name in self.levels:
+            checked_name(f"level in the suite {suite}", name, (level.name for level in run.domain.suites[suite]))
         chosen = replace(run.config.evaluation, suite=suite, test_levels=self.levels)
         return replace(run.config, evaluation=chosen).test_levels(run.domain)
 
-    def _rows(self, runs: Sequence[Run], suite: str, progress: Callable[[int], object]) -> tuple[list[Row], list[Row]]:
-        """Of the runs, and of the baselines for the first run."""
-        key = jax.random.key(self.seed)
-        evaluators: dict[Setup, tuple[Run, Evaluator]] = {}  # runs of one setup share what is compiled
+    def _scores(
+        self, runs: Sequence[Run], suite: str, progress: ProgressBar
+    ) -> tuple[list[list[PolicyScore]], list[list[PolicyScore]]]:
+        """Of each run, and of each baseline for the first run."""
+        key = seed_key(self.seed)
+        evaluators: dict[Setup, Evaluator] = {}  # runs of one setup share what is compiled
         trained = []
         for run in runs:
-            domain, levels = run.domain, self._levels(run, suite)
-            if run.config.setup not in evaluators:
-                evaluator = Evaluator(domain, levels, run.network, self.episodes, self.greedy)
-                evaluators[run.config.setup] = run, evaluator
-            _, evaluator = evaluators[run.config.setup]
-            trained.append(Row(str(run.directory), self.greedy, evaluator(run.params, key, progress)))
-        return trained, list(self._references(*next(iter(evaluators.values())), progress)) if self.baselines else []
+            setup, steps = run.config.setup, run.metrics().get("steps")
+            if setup not in evaluators:
+                levels = self._levels(run, suite)
+                evaluators[setup] = Evaluator(run.domain, levels, run.network, self.episodes, self.greedy)
+            about = suite, self.greedy, None if steps is None else int(steps[-1])
+            scores = evaluators[setup](run.params, key, progress.update)
+            trained.append([PolicyScore.of(score, str(run.directory), *about) for score in scores])
+        baselines = []
+        if self.baselines:
+            for name, greedy, scores in self._baselines(runs[0], evaluators[runs[0].config.setup]):
+                baselines.append([PolicyScore.of(score, name, suite, greedy) for score in scores])
+                progress.update(len(scores))
+        return trained, baselines
 
-    def _references(self, run: Run, evaluator: Evaluator, progress: Callable[[int], object]) -> Iterator[Row]:
-        key, domain, levels = jax.random.key(self.seed), run.domain, evaluator.levels
-        yield Row("untrained", self.greedy, untrained_scores(evaluator, run.network, key))
-        progress(len(levels))
-        yield Row("random", False, random_scores(domain, levels, self.episodes, key))
-        progress(len(levels))
+    def _baselines(self, run: Run, evaluator: Evaluator) -> Iterator[tuple[str, bool | None, list[Score]]]:
+        key, domain, levels = seed_key(self.seed), run.domain, evaluator.levels
+        yield "untrained", self.greedy, untrained_scores(evaluator, run.network, key)
+        yield "random", False, random_scores(domain, levels, self.episodes, key)
         if domain.optimal_return is not None:
-            yield Row("optimal", None, optimal_scores(domain, levels, self.episodes, key))
-        progress(len(levels))
+            yield "optimal", None, optimal_scores(domain, levels, self.episodes, key)
 
-    def _write(self, suite: str, trained: Sequence[Row], baselines: Sequence[Row]) -> None:
-        files = (
-            {self.out: [*trained, *baselines]}
-            if self.out
-            else {
-                directory / f"eval-{suite}.csv": [row, *baselines]
-                for directory, row in zip(self.runs, trained, strict=True)
-            }
-        )
-        for path, rows in files.items():
+    def _write(self, suite: str, trained: list[list[PolicyScore]], baselines: list[list[PolicyScore]]) -> None:
+        name = f"eval-{file_name(suite)}.csv"
+        files = {self.out: trained} if self.out else {d / name: [x] for d, x in zip(self.runs, trained, strict=True)}
+        for path, columns in files.items():
             try:
-                write_atomically(path, csv_text([line for row in rows for line in row.tidy(suite)], COLUMNS))
+                rows = [score.row() for column in (*columns, *baselines) for score in column]
+                write_atomically(path, csv_text(rows, [*COLUMNS.values()]))
             except OSError as error:
-                raise InputError(f"{path} cannot be written ({error}): give --out a file you may write.") from None
+                raise failed_to_write(path, "--out", error) from None
         print(f"\nThe table is in {', '.join(map(str, files))}.")
-
-
-def _tables(rows: Sequence[Row]) -> Iterator[str]:
-    """A table for each measure: levels downwards, policies to the right, with standard errors."""
-    if rows[0].scores[0].solved is not None:
-        yield _table("solved", rows, lambda score: (score.solved or 0.0, score.solved_error or 0.0), digits=3)
-    smallest = max(abs(score.mean_return) for row in rows for score in row.scores) < 10
-    yield _table("return", rows, lambda score: (score.mean_return, score.return_error), digits=3 if smallest else 1)
-
-
-def _table(name: str, rows: Sequence[Row], measure: Callable[[Score], tuple[float, float]], digits: int) -> str:
-    def cells(scores: Sequence[Score]) -> list[str]:
-        found = np.array([measure(score) for score in scores])
-        # levels are independent, so the variance of their mean is the mean of their variances over their number
-        mean, error = found[:, 0].mean(), np.sqrt((found[:, 1] ** 2).sum()) / len(found)
-        return [_measured(value, error, digits) for value, error in [*found, (mean, error)]]
-
-    names = [score.level for score in rows[0].scores]
-    columns = [[name, *names, f"mean of {len(names)}"], *([row.policy, *cells(row.scores)] for row in rows)]
-    return "\n".join(aligned(zip(*columns, strict=True)))
-
-
-def _measured(value: float, error: float, digits: int) -> str:
-    """A mean and its standard error, which a single episode does not have."""
-    return f"{value:.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}")

@@ -1,4 +1,4 @@
-"""`tutelage play`: watch a trained agent for one episode."""
+"""`tutelage play`: one episode of a trained agent, as a video."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import jax
 from tyro.conf import Positional
 
+from tutelage.cli.options import check_file, failed_to_write, file_name, prepare, seed_key
 from tutelage.evaluation.images import gif
 from tutelage.evaluation.video import frames, watch
-from tutelage.training.compilation import keep_programs
+from tutelage.training.presets.choices import checked_name
 from tutelage.training.run import Run
 from tutelage.types import Domain, InputError, Key, TestLevel
 
@@ -26,42 +27,45 @@ class Play:
     level: str = "random"
     """A test level by its name, a .json file that holds a level, or random: one as in training."""
     gif: Path | None = None
-    """Where to write the video: LEVEL.gif in the run's directory, if not said otherwise."""
+    """The file to write; by default LEVEL.gif in the run's directory."""
     greedy: bool = False
-    """Take the likeliest action instead of drawing one."""
+    """Take the most likely action instead of drawing one."""
     seed: int = 0
-    """All that is random follows from this number."""
+    """The level and all actions follow from this number."""
     episode: int = 0
-    """Of a test level: which episode of `tutelage eval` with the same seed to show."""
+    """On a test level: which episode of `tutelage eval` with the same seed to show."""
     max_frames: int = 200
-    """Pictures in the video; a longer episode is shown at intervals."""
+    """Frames of the video, at most; a longer episode is shown at intervals."""
     allow: tuple[str, ...] = ()
     """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Play, print how it went, and write the video."""
-        keep_programs()
+        prepare()
+        key = seed_key(self.seed)
+        if self.max_frames < 1:
+            raise InputError(f"A video has at least one frame, not {self.max_frames}.")
+        if not 0 <= self.episode < 2**32:
+            raise InputError(f"Episodes are counted from 0 upwards; there is none with the number {self.episode}.")
         run = Run.load(self.directory, self.allow)
-        if self.episode < 0:
-            raise InputError(f"Episodes are counted from 0 upwards, not {self.episode}.")
-        key = jax.random.key(self.seed)
         level_key, play_key = jax.random.split(key)
         name, where = find_level(run.domain, self.level, level_key, run.config.evaluation.suite)
         if isinstance(where, TestLevel):
             play_key = key  # with which an evaluation begins
+        out = self.gif or self.directory / f"{file_name(name)}.gif"
+        check_file(out, "--gif")
         episode = watch(run.domain, where, run.policy, play_key, number=self.episode, greedy=self.greedy)
-        out = self.gif or self.directory / f"{name}.gif"
         pictures = frames(run.domain, episode, self.max_frames)
         try:
             gif(out, pictures)
         except OSError as error:
-            raise InputError(f"{out} cannot be written ({error}): give --gif a file you may write.") from None
+            raise failed_to_write(out, "--gif", error) from None
         verdict = {None: "", True: "solved, ", False: "not solved, "}[episode.solved]
         print(f"{name}: {verdict}return {episode.total:.3f} in {episode.length} steps. The video is {out}.")
 
 
 def find_level(domain: Domain, name: str, key: Key, suite: str = "") -> tuple[str, Any]:
-    """What to call a level, and the level: a test level of this suite or any other, one in a file, or a random one."""
+    """A name and a level: a test level of this suite or any other, one in a file, or a random one."""
     if name == "random":
         return name, jax.jit(domain.design.sample)(key)
     if name.endswith(".json"):
@@ -69,11 +73,7 @@ def find_level(domain: Domain, name: str, key: Key, suite: str = "") -> tuple[st
     entries: dict[str, TestLevel] = {}
     for suite_entries in (domain.suites.get(suite, ()), *domain.suites.values()):
         entries = {entry.name: entry for entry in suite_entries} | entries  # the first suite to know a name has it
-    if name not in entries:
-        choices = ", ".join(entries) or "none"
-        raise InputError(
-            f"{domain.name} has no test level {name!r}; it has: {choices}. A .json file or random will do, too."
-        )
+    checked_name(f"test level of {domain.name}", name, [*entries, "random", "FILE.json"])
     return name, entries[name]
 
 
@@ -87,5 +87,5 @@ def _read(domain: Domain, path: Path) -> Any:
             raise InputError(f"{path} holds no level: {error}") from None
         raise InputError(f"{path} is not JSON: {error}.") from None
     if not bool(domain.design.valid(level)):
-        raise InputError(f"{path} holds something that is no level of {domain.name}: it breaks the domain's rules.")
+        raise InputError(f"{path} holds no valid level of {domain.name} (design.valid says so).")
     return level

@@ -1,4 +1,4 @@
-"""`tutelage report`: one run or many as a page that opens in any browser."""
+"""`tutelage report`: one run or several as a page that opens in any browser."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from tutelage.analysis.report import report
+from tutelage.cli.options import check_file, prepare
 from tutelage.training.run import REPORT, find_runs
 
 
@@ -15,7 +16,7 @@ from tutelage.training.run import REPORT, find_runs
 class Report:
     """Make one HTML page of runs: tests, curves, the curriculum's levels, episodes, configuration.
 
-    It needs neither a network nor another file, so it can be sent to somebody.
+    It needs neither a network nor another file, so it can be sent by mail.
     """
 
     runs: Positional[tuple[Path, ...]]
@@ -29,6 +30,9 @@ class Report:
 
     def run(self) -> None:
         """Write the page, and say where it is."""
+        if self.out:
+            check_file(self.out, "--out")
+        prepare()
         runs = find_runs(self.runs, self.allow)
         out = self.out or (runs[0].directory / REPORT if len(runs) == 1 else Path(REPORT))
-        print(f"The report is in {report(runs, out, with_films=self.videos)}.")
+        print(f"The report is in {report(runs, out, with_videos=self.videos)}.")

@@ -132,7 +132,7 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
     default = default_config(arguments)
     _refuse_curator_options(default, arguments)
     trainer: Any = Train[type(default.setup)]  # type: ignore[misc]
-    with _functions_by_name():
+    with functions_by_name():
         command: Train[Any] = tyro.cli(
             trainer,
             args=arguments,
@@ -188,7 +188,7 @@ def _refuse_curator_options(config: Config[Any], arguments: Sequence[str]) -> No
             )
 
 
-def _functions_by_name() -> ConstructorRegistry:
+def functions_by_name() -> ConstructorRegistry:
     """Let options that are functions be given by name: the library's own, or module:function."""
     registry = ConstructorRegistry()
 

@@ -1,4 +1,4 @@
-"""Pictures as files: contact sheets, PNG and GIF, never half written."""
+"""Pictures as files: contact sheets, PNG and GIF, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GAP = 16
 def sheet(pictures: Sequence[Any], titles: Sequence[str] = (), columns: int | None = None) -> np.ndarray[Any, Any]:
     """u8[H, W, 3]: pictures u8[h, w, 3] of any sizes side by side, in a grid as square as it can be by default.
 
-    To put the episodes of several levels into one video, make a sheet of each moment's pictures.
+    For one video of several episodes, make a sheet of the frames at each time.
     """
     columns = columns or math.ceil(math.sqrt(len(pictures)))
     rows = math.ceil(len(pictures) / columns)

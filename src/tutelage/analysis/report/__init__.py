@@ -1,8 +1,7 @@
-"""One run or many as a single HTML page that opens anywhere: no network, no script, no other file.
+"""One run or several as a single HTML page that opens anywhere: no network, no script, no other file.
 
-`page` says which sections there are. Each is a function of runs that returns `blocks`: overview, testing, training,
-levels (with their ancestry), videos, calibration, configuration. `page.html` and `page.css` know how a block looks.
-Curves and tests are of all runs; levels and videos are of one run for each method, its `example`.
+`page` makes the file out of sections, `sections` holds those with tables and figures, `levels` those with pictures.
+Curves and tests show all runs; levels and videos show one run for each method, its `Example`.
 """
 
 from tutelage.analysis.report.page import report

@@ -1,15 +1,15 @@
-"""What a page is made of: sections, and in them plots, tables, rows of pictures and sentences."""
+"""What a page is made of: sections, and in them figures, tables, rows of pictures and sentences."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from matplotlib.figure import Figure
 
-from tutelage.analysis import plots
+from tutelage.analysis import plots, style
+from tutelage.analysis.tables import Table
 
 
 @dataclass(frozen=True)
@@ -30,31 +30,19 @@ class Note:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure as SVG."""
+    """A figure as SVG, drawn once for a wide window and once for a narrow one."""
 
     kind: ClassVar[str] = "plot"
-    svg: str
+    wide: str
+    narrow: str
     label: str
-    """What it shows, for those who do not see it."""
+    """What it shows, for screen readers."""
 
     @classmethod
-    def of(cls, figure: Figure, label: str) -> Plot:
-        """A figure of matplotlib's."""
-        return cls(plots.svg(figure), label)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Names to the left, numbers to the right. All cells are text."""
-
-    kind: ClassVar[str] = "table"
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-    words: bool = False
-    """Its cells are words rather than numbers, and all stand to the left."""
-    folded: bool = False
-    """Show its caption only, until a reader opens it."""
+    def of(cls, draw: Callable[..., Figure], label: str, *arguments: Any, **options: Any) -> Plot:
+        """A figure of matplotlib's, which `draw` makes in any width."""
+        wide, narrow = draw(*arguments, **options), draw(*arguments, **options, width=style.NARROW)
+        return cls(plots.svg(wide), plots.svg(narrow), label)
 
 
 @dataclass(frozen=True)
@@ -66,19 +54,19 @@ class Tile:
     alt: str
     lines: Sequence[str]
     still: str | None = None
-    """What to show instead of a video to those who prefer less motion."""
+    """What to show instead of a video to readers who prefer less motion."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Pictures side by side, under a line that says what they have in common."""
+    """Pictures side by side, under a line about all of them."""
 
     kind: ClassVar[str] = "row"
     title: str
     about: str
     tiles: Sequence[Tile]
     wraps: bool = False
-    """Go on in the next line instead of scrolling to the side."""
+    """Continue in the next line instead of scrolling sideways."""
     large: bool = False
     """Twice as high, and as wide as that needs."""
     joined: bool = False
@@ -98,23 +86,10 @@ Block = Heading | Note | Plot | Table | Columns | Row
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter of the page, left out if it has nothing to say."""
+    """A chapter of the page, left out if it has no blocks."""
 
     name: str
     """Its anchor."""
     title: str
     about: str
     blocks: Sequence[Block] = field(default_factory=tuple)
-
-
-def number(x: Any, digits: int = 3) -> str:
-    """For people: 1,234 or 0.123, and a dash for what is not known."""
-    if x is None or (isinstance(x, float) and math.isnan(x)):
-        return "–"
-    if isinstance(x, bool):
-        return "yes" if x else "no"
-    if isinstance(x, int):
-        return f"{x:,}"
-    if isinstance(x, float):
-        return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.{digits}g}" if abs(x) >= 100 else f"{x:.{digits - 1}f}"
-    return str(x)

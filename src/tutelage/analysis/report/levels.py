@@ -1,14 +1,23 @@
-"""Sections that show levels: those on top now, those that were on top before, and where they come from."""
+"""Sections of pictures: the levels of a curriculum, their ancestry, and videos of episodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
+import jax
 import numpy as np
+from PIL import Image
 
-from tutelage.analysis.report.ancestry import lineages
-from tutelage.analysis.report.blocks import Block, Row, Section, number
-from tutelage.analysis.report.example import Entry, Example, Snapshot
+from tutelage.analysis.report.blocks import Block, Heading, Note, Row, Section, Tile
+from tutelage.analysis.results import ID, Entry, RunResults, Snapshot
+from tutelage.analysis.tables import number
+from tutelage.evaluation.video import Episode, frames, watch
+from tutelage.training.run import POLICY
+from tutelage.types import InputError, Json, TestLevel
 
 NOW = 14
 """Levels of the last snapshot."""
@@ -19,9 +28,59 @@ MOMENTS, BEST = 7, 7
 LINEAGES, ANCESTORS = 5, 9
 """Lineages, and levels of each."""
 
+VIDEOS = 12
+"""About how many a page has; each method has as many as the others, and at least two."""
+
+FRAMES, SECONDS = 100, 8
+"""Of one video, at most."""
+
+SIZE = 3_000_000
+"""Letters that all videos may take of the page."""
+
+SIDE, VIDEO_SIDE = 240, 300
+"""Pixels of a picture's height. It is shown half as large, which suits screens of double density."""
+
+PLAIN = Image.Dither.NONE
+"""Drawings have few colors: they need no dithering, and with a palette they are a third the size."""
+
+
+class Example:
+    """The run that stands for all seeds of its method where levels are shown. Each level is drawn once."""
+
+    def __init__(self, results: RunResults, title: str, *, alone: bool) -> None:
+        """`alone`: it is the only one in the page, and needs no heading."""
+        self.results, self.title, self.alone = results, title, alone
+        self._pictures: dict[str, str] = {}
+
+    @property
+    def heading(self) -> list[Block]:
+        """What stands above everything about it."""
+        return [] if self.alone else [Heading(self.title)]
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]:
+        """In order of time; none if the domain does not draw its levels."""
+        return self.results.snapshots if self._image else []
+
+    def tile(self, entry: Entry, lines: Sequence[str]) -> Tile:
+        """The picture of a level, with lines below it."""
+        about = [f"{name} {value}" for name, value in entry["about"].items()]
+        return Tile(self._draw(entry["level"]), ", ".join([f"level {entry[ID]}", *about]), lines)
+
+    @cached_property
+    def _image(self) -> Any:
+        image = getattr(self.results.run.domain.design, "image", None)
+        return image and jax.jit(image)
+
+    def _draw(self, level: Json) -> str:
+        name = repr(level)
+        if name not in self._pictures:
+            self._pictures[name] = png(self._image(self.results.run.domain.design.from_json(level)))
+        return self._pictures[name]
+
 
 def now(examples: Sequence[Example]) -> Section:
-    """The highest-scoring levels, or what a generator proposes where nothing is kept."""
+    """The highest-scoring levels, or proposals of the generator where there is no buffer."""
     blocks: list[Block] = []
     for example in examples:
         if example.snapshots:
@@ -29,14 +88,14 @@ def now(examples: Sequence[Example]) -> Section:
             tiles = [example.tile(entry, _details(entry)) for entry in last["entries"][:NOW]]
             blocks += [*example.heading, Row(*_moment(last), tiles, wraps=True)]
     about = (
-        "The highest-scoring levels of the curator's buffer, or fresh proposals of a generator where there is no "
+        "The highest-scoring levels of the curator's buffer, or new proposals of the generator where there is no "
         "curator. The return is the student's / the best possible, where an oracle knows that."
     )
     return Section("levels", "Levels now", about, blocks)
 
 
 def through_training(examples: Sequence[Example]) -> Section:
-    """The first few levels of several moments."""
+    """The highest-scoring levels of several snapshots."""
     blocks: list[Block] = []
     for example in examples:
         if len(example.snapshots) > 1:
@@ -44,8 +103,10 @@ def through_training(examples: Sequence[Example]) -> Section:
         for snapshot in _spread(example.snapshots):
             tiles = [example.tile(entry, _brief(entry)) for entry in snapshot["entries"][:BEST]]
             blocks.append(Row(*_moment(snapshot), tiles))
-    about = "What was on top at several moments of training, evenly spread from the first look to the last."
-    return Section("curriculum", "The curriculum at a glance", about, blocks)
+    about = (
+        "The highest-scoring levels at several times of training, evenly spread from the first snapshot to the last."
+    )
+    return Section("curriculum", "The curriculum over time", about, blocks)
 
 
 def ancestry(examples: Sequence[Example]) -> Section:
@@ -58,20 +119,105 @@ def ancestry(examples: Sequence[Example]) -> Section:
         for chain in chains:
             newest = chain[-1]
             tiles = [example.tile(entry, _generation(entry)) for entry in _ends(chain)]
-            blocks.append(Row(f"Level {newest['name']}", _descent(chain), tiles, joined=True))
+            blocks.append(Row(f"Level {newest[ID]}", _descent(chain), tiles, joined=True))
     about = (
-        "How levels with high scores came about: each was edited from the one before it. Scores are the last that a "
-        "snapshot knows. Each family is shown once before any is shown again."
+        "The origin of levels with high scores: each was edited from the one before it. Scores are the latest in any "
+        "snapshot. Each family is shown once before any is shown again."
     )
     return Section("ancestry", "Ancestry", about, blocks)
+
+
+def videos(examples: Sequence[Example]) -> Section:
+    """A few episodes of each method, on the same test levels."""
+    blocks: list[Block] = []
+    count = max(2, VIDEOS // len(examples))
+    for example in examples:
+        run = example.results.run
+        if run.domain.frame is None or not (run.directory / POLICY).exists():
+            continue
+        try:
+            shown, note = chosen_tests(run.config.test_levels(run.domain), _rates(example.results), count - 1)
+            tiles = list(_videos(example, shown, SIZE // (count * len(examples))))
+        except InputError as error:  # a policy that does not fit is no reason to have no page
+            blocks += [*example.heading, Note(f"There are no videos. {error}")]
+            continue
+        if tiles:
+            blocks += [*example.heading, Row("", "", tiles, wraps=True, large=True), *([Note(note)] if note else [])]
+    about = (
+        "The student as it is now, one episode on each level, whatever its outcome. Videos of long episodes skip some "
+        "frames. Each repeats after a pause of one second."
+    )
+    return Section("episodes", "Episodes", about, blocks)
+
+
+def chosen_tests(tests: Sequence[TestLevel], rates: Mapping[str, float], count: int) -> tuple[list[TestLevel], str]:
+    """Up to `count` test levels in their order, half of them with the best results; and a sentence on the others."""
+    if len(tests) <= count:
+        return [*tests], ""
+    ranked = sorted(range(len(tests)), key=lambda i: -rates.get(tests[i].name, 0.0))
+    best, worst = ranked[: (count + 1) // 2], ranked[len(tests) - count // 2 :]
+    shown = sorted({*best, *worst})
+    left_out = ", ".join(tests[i].name for i in range(len(tests)) if i not in shown)
+    how = f"the {len(best)} with the best results and the {len(worst)} with the worst" if rates else "some"
+    return [
+        tests[i] for i in shown
+    ], f"Shown are {len(shown)} of {len(tests)} test levels, {how}. Left out: {left_out}."
+
+
+def lineages(snapshots: Sequence[Snapshot], count: int, among: int) -> list[list[Entry]]:
+    """Up to `count` chains that lead to the `among` highest scores of the last snapshot, the eldest first in each.
+
+    A parent may have left the buffer: all snapshots are searched for it, and a chain begins where none knows more.
+    Each family comes first with its highest score. Then follow other branches, but no siblings and children of what is
+    shown, whose ancestors are nearly the same.
+    """
+    if not snapshots:
+        return []
+    known = {entry[ID]: entry for snapshot in snapshots for entry in snapshot["entries"]}
+    chains = [_lineage(entry, known) for entry in snapshots[-1]["entries"][:among]]
+    chains = [chain for chain in chains if len(chain) > 1]
+    families: dict[int, list[Entry]] = {}
+    for chain in chains:
+        families.setdefault(chain[0][ID], chain)
+    chosen: list[list[Entry]] = []
+    shown: set[int] = set()
+    for chain in [*families.values(), *chains]:
+        *_, parent, newest = chain
+        if len(chosen) < count and shown.isdisjoint((parent[ID], newest[ID])):
+            chosen.append(chain)
+            shown |= {entry[ID] for entry in chain}
+    return chosen
+
+
+def png(picture: Any) -> str:
+    """A picture u8[H, W, 3] as a data URI."""
+    return _uri(_small(picture, SIDE).quantize(64, dither=PLAIN), "PNG", optimize=True)
+
+
+def gif(pictures: Sequence[Any], milliseconds: int, size: int) -> str:
+    """A video of pictures u8[H, W, 3] as a data URI, which loops. The last frame stays for a second.
+
+    A video longer than `size` letters loses every second frame until it fits, or has but a few left.
+    """
+    images = [_small(picture, VIDEO_SIDE) for picture in pictures]
+    palette = _side_by_side(images[:: 1 + len(images) // 8]).quantize(255, dither=PLAIN)
+    images = [image.quantize(palette=palette, dither=PLAIN) for image in images]
+    while True:
+        first, *rest = images
+        durations = [milliseconds] * len(rest) + [1000]
+        uri = _uri(first, "GIF", save_all=True, append_images=rest, duration=durations, loop=0)
+        if len(uri) <= size or len(images) < 8:
+            return uri
+        images = [*images[:-1:2], images[-1]]
+        milliseconds *= 2
 
 
 def _moment(snapshot: Snapshot) -> tuple[str, str]:
     title = f"Iteration {snapshot['iteration']:,}"
     steps = f"{snapshot['steps']:,} steps, {snapshot['updates']:,} updates"
     if snapshot["source"] == "generator":
-        return title, f"{steps}: fresh proposals"
-    return title, f"{steps}: {snapshot['size']:,} of {snapshot['capacity']:,} places filled"
+        return title, f"{steps}: new proposals"
+    return title, f"{steps}: {snapshot['size']:,} of {snapshot['capacity']:,} slots filled"
 
 
 def _details(entry: Entry) -> list[str]:
@@ -83,10 +229,10 @@ def _details(entry: Entry) -> list[str]:
 
 
 def _brief(entry: Entry) -> list[str]:
-    """What the curator thinks of it, and how the student fares."""
+    """The curator's score, and the student's return."""
     best = entry.get("optimal_return")
-    fares = f"return {number(entry['return'])}" + (f" / {number(best)}" if best is not None else "")
-    return [fares] if entry["score"] is None else [f"score {number(entry['score'])}", fares]
+    value = f"return {number(entry['return'])}" + (f" / {number(best)}" if best is not None else "")
+    return [value] if entry["score"] is None else [f"score {number(entry['score'])}", value]
 
 
 def _generation(entry: Entry) -> list[str]:
@@ -99,7 +245,7 @@ def _descent(chain: Sequence[Entry]) -> str:
     if hidden:
         parts.append(f"{hidden} between the first and the second picture are not shown")
     if chain[0]["parent"] >= 0:
-        parts.append(f"the parent of level {chain[0]['name']} was gone before a snapshot saw it")
+        parts.append(f"the parent of level {chain[0][ID]} is in no snapshot")
     return "; ".join(parts)
 
 
@@ -109,8 +255,67 @@ def _ends(chain: Sequence[Entry]) -> list[Entry]:
 
 
 def _spread(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Some of them, the first and the last included; none if there is but one, which is shown elsewhere."""
+    """Some of them, the first and the last included; none if there is only one, which is shown elsewhere."""
     if len(snapshots) < 2:
         return []
     places = np.linspace(0, len(snapshots) - 1, min(MOMENTS, len(snapshots)))
     return [snapshots[place] for place in places.round().astype(int)]
+
+
+def _lineage(entry: Entry, known: Mapping[int, Entry]) -> list[Entry]:
+    chain = {entry[ID]: entry}
+    while (parent := known.get(entry["parent"])) and parent[ID] not in chain:  # a damaged file could have a ring
+        entry = chain[parent[ID]] = parent
+    return [*chain.values()][::-1]
+
+
+def _rates(results: RunResults) -> dict[str, float]:
+    """How well the student does on each test level: by `tutelage eval`, or else at the last evaluation in training."""
+    suite, rows = results.run.config.evaluation.suite, results.evaluations
+    last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
+    found = {row["level"]: row["return"] if row["solved"] is None else row["solved"] for row in last}
+    own = [score for score in results.tests if score.suite == suite and not score.is_baseline]
+    return found | {score.level: score.value if score.solved is None else score.solved for score in own}
+
+
+def _videos(example: Example, tests: Sequence[TestLevel], size: int) -> Iterator[Tile]:
+    """Of the level with the highest score, if any has one, and of test levels."""
+    run, key = example.results.run, jax.random.key(example.results.seed)
+    levels: list[tuple[str, Any]] = [(test.name, test) for test in tests]
+    best = example.snapshots[-1]["entries"][0] if example.snapshots else None
+    if best is not None and best["score"] is not None:
+        level = run.domain.design.from_json(best["level"])
+        levels = [(f"level {best[ID]}, the highest score", level), *levels]
+    for name, level in levels:
+        episode = watch(run.domain, level, run.policy, key)
+        shown = frames(run.domain, episode, FRAMES)
+        milliseconds = min(150, 1000 * SECONDS // len(shown))
+        words = _outcome(episode)
+        video, still = gif(shown, milliseconds, size), png(shown[-1])
+        yield Tile(video, f"An episode on {name}: {', '.join(words)}", [name, *words], still)
+
+
+def _outcome(episode: Episode) -> list[str]:
+    ending = [] if episode.solved is None else ["solved" if episode.solved else "not solved"]
+    return [*ending, f"return {number(episode.total)}, {episode.length:,} steps"]
+
+
+def _small(picture: Any, side: int) -> Image.Image:
+    image = Image.fromarray(np.asarray(picture))
+    image.thumbnail((2 * side, side), Image.Resampling.LANCZOS)
+    return image
+
+
+def _side_by_side(images: Sequence[Image.Image]) -> Image.Image:
+    """One picture with the colors of all."""
+    width, height = images[0].size
+    sheet = Image.new("RGB", (width * len(images), height))
+    for place, image in enumerate(images):
+        sheet.paste(image, (place * width, 0))
+    return sheet
+
+
+def _uri(image: Image.Image, form: str, **options: Any) -> str:
+    content = io.BytesIO()
+    image.save(content, form, **options)
+    return f"data:image/{form.lower()};base64,{b64encode(content.getvalue()).decode()}"

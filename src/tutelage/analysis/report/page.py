@@ -1,38 +1,32 @@
-"""The page: which sections it has, in which order, and how they become one file."""
+"""The page: what it is made of, which sections it has, and how they become one file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import jinja2
-from tqdm import tqdm
+from markupsafe import Markup, escape
 
-from tutelage.analysis import style
-from tutelage.analysis.report import levels
+from tutelage.analysis.report import levels, sections
 from tutelage.analysis.report.blocks import Section
-from tutelage.analysis.report.calibration import calibration
-from tutelage.analysis.report.configuration import configuration
-from tutelage.analysis.report.example import Example
-from tutelage.analysis.report.inline import embedder
-from tutelage.analysis.report.overview import overview
-from tutelage.analysis.report.testing import testing
-from tutelage.analysis.report.training import complexity, training
-from tutelage.analysis.report.videos import videos
-from tutelage.analysis.results import by_method
+from tutelage.analysis.results import Results, display
 from tutelage.files import write_atomically
+from tutelage.training.progress import ProgressBar
 from tutelage.training.run import Run
 from tutelage.types import InputError
 
 
-def report(runs: Sequence[Run], out: str | Path, *, with_films: bool = True, quiet: bool = False) -> Path:
+def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, quiet: bool = False) -> Path:
     """Write a page about one run or several, which needs neither a network nor another file.
 
     Args:
         runs: of one domain; those that differ in their seed only belong together.
         out: the file.
-        with_films: also show episodes, which have to be played first.
+        with_videos: also show episodes, which have to be played first.
         quiet: no progress bar.
 
     Returns:
@@ -41,20 +35,19 @@ def report(runs: Sequence[Run], out: str | Path, *, with_films: bool = True, qui
     Raises:
         InputError: if the runs do not belong together, or the file cannot be written.
     """
-    groups = by_method(runs)
+    results, out = Results(runs), Path(out)
     domains = dict.fromkeys(run.config.setup.name for run in runs)
     if len(domains) > 1:
-        raise InputError(f"These runs practised {' and '.join(domains)}: make a report for each domain.")
-    out = Path(out)
+        raise InputError(f"These runs were trained on {' and '.join(domains)}: make a report for each domain.")
     if out.is_dir():
         raise InputError(f"{out} is a directory: name a file in it.")
-    builders = _builders(groups, with_films)
-    bar = tqdm(builders.items(), desc="report", unit=" sections", disable=True if quiet else None)
-    sections = []
-    for name, build in bar:
-        bar.set_postfix_str(name)
-        sections.append(build())
-    page = _render(groups, [section for section in sections if section.blocks])
+    builders = _builders(results, with_videos)
+    built = []
+    with ProgressBar("report", len(builders), quiet=quiet, unit="sections") as progress:
+        for build in builders:
+            built.append(build())
+            progress.update(1)
+    page = _render(results, [section for section in built if section.blocks])
     try:
         write_atomically(out, page)
     except OSError as error:
@@ -62,34 +55,31 @@ def report(runs: Sequence[Run], out: str | Path, *, with_films: bool = True, qui
     return out
 
 
-def _builders(groups: Mapping[str, Sequence[Run]], with_films: bool) -> dict[str, Callable[[], Section]]:
-    runs = [run for group in groups.values() for run in group]
-    domain = runs[0].domain
-    alone = len(groups) == 1
-    examples = [Example(group[0], _example_title(label, group), alone=alone) for label, group in groups.items()]
-    builders: dict[str, Callable[[], Section]] = {
-        "overview": partial(overview, groups),
-        "tests": partial(testing, runs),
-        "training": partial(training, runs, domain),
-        "complexity": partial(complexity, runs, domain),
-        "levels": partial(levels.now, examples),
-        "curriculum": partial(levels.through_training, examples),
-        "ancestry": partial(levels.ancestry, examples),
-        "videos": partial(videos, examples),
-        "calibration": partial(calibration, examples),
-        "configuration": partial(configuration, groups),
-    }
-    if not with_films:
-        del builders["videos"]
-    return builders
+def _builders(results: Results, with_videos: bool) -> list[Callable[[], Section]]:
+    alone = len(results.groups) == 1
+    examples = [
+        levels.Example(group[0], results.titles[group[0].directory] + _one_of(len(group)), alone=alone)
+        for group in results.groups.values()
+    ]
+    return [
+        partial(sections.overview, results),
+        partial(sections.tests, results),
+        partial(sections.training, results),
+        partial(sections.complexity, results),
+        partial(levels.now, examples),
+        partial(levels.through_training, examples),
+        partial(levels.ancestry, examples),
+        *([partial(levels.videos, examples)] if with_videos else []),
+        partial(sections.calibration, {example.title: example.results.snapshots for example in examples}),
+        partial(sections.configuration, results),
+    ]
 
 
-def _example_title(label: str, group: Sequence[Run]) -> str:
-    of = f", one of {len(group)} runs" if len(group) > 1 else ""
-    return f"{style.display(label)}, seed {group[0].config.seed}{of}"
+def _one_of(count: int) -> str:
+    return f", one of {count} runs" if count > 1 else ""
 
 
-def _render(groups: Mapping[str, Sequence[Run]], sections: Sequence[Section]) -> str:
+def _render(results: Results, built: Sequence[Section]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tutelage.analysis.report", "."),
         autoescape=True,
@@ -97,12 +87,24 @@ def _render(groups: Mapping[str, Sequence[Run]], sections: Sequence[Section]) ->
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    methods = [style.display(label) for label in groups]
-    first = next(iter(groups.values()))[0]
-    count = sum(map(len, groups.values()))
+    first, count = results.runs[0], len(results.runs)
     return environment.get_template("page.html").render(
-        title=f"{', '.join(methods)} in {first.config.setup.name}",
-        about=f"{count} runs" if count > 1 else f"seed {first.config.seed}",
-        sections=sections,
-        embed=embedder(),
+        title=f"{', '.join(map(display, results.groups))} in {first.run.config.setup.name}",
+        about=f"{count} runs" if count > 1 else f"seed {first.seed}",
+        sections=built,
+        embed=_embedder(),
     )
+
+
+def _embedder() -> Callable[[str, str], Markup]:
+    """A function that prepares SVG elements for a page: identifiers inside one are not found in those before."""
+    numbers = itertools.count(1)
+
+    def embed(svg: str, label: str) -> Markup:
+        name = f"plot-{next(numbers)}-"
+        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+        svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
+        svg = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{name}", svg)
+        return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1))
+
+    return embed

@@ -1,0 +1,128 @@
+"""How policies do on test levels: rows of one table, from episodes or from the file that `tutelage eval` writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tutelage.analysis.statistics import wilson
+from tutelage.analysis.tables import Table, interval, plus_minus
+from tutelage.evaluation.evaluate import Score
+from tutelage.files import read_csv
+from tutelage.types import InputError
+
+BASELINES = ("untrained", "random", "optimal")
+"""Policies that no run has trained."""
+
+
+@dataclass(frozen=True)
+class PolicyScore:
+    """A policy on one test level. The fields are the columns of the file; `value` stands for the column `return`."""
+
+    policy: str
+    """A run's directory, or a baseline."""
+    steps: int | None
+    """The environment steps of its training; None for a baseline."""
+    suite: str
+    level: str
+    episodes: int
+    greedy: bool | None
+    """None where no policy played."""
+    solved: float | None
+    """The share of solved episodes; None if the domain does not say what is solved."""
+    solved_low: float | None
+    solved_high: float | None
+    """Wilson's 95 % interval."""
+    value: float
+    """The mean undiscounted return."""
+    return_error: float
+    """Its standard error; NaN for a single episode."""
+    length: float | None
+    """The mean steps of an episode; None where no policy played."""
+
+    @classmethod
+    def of(cls, score: Score, policy: str, suite: str, greedy: bool | None, steps: int | None = None) -> PolicyScore:
+        """The summary of episodes."""
+        solved = score.solved
+        low, high = (None, None) if solved is None else wilson(solved, score.episodes)[1:]
+        about = policy, steps, suite, score.level, score.episodes, greedy
+        return cls(*about, solved, low, high, score.mean_return, score.return_error, score.mean_length)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether no run has trained it; a run's directory may have the same name."""
+        return self.policy in BASELINES and self.steps is None
+
+    def row(self) -> dict[str, Any]:
+        """By column."""
+        return {COLUMNS[name]: x for name, x in asdict(self).items()}
+
+
+COLUMNS = {field.name: "return" if field.name == "value" else field.name for field in fields(PolicyScore)}
+"""The columns of the file, by field."""
+
+
+def read_policy_scores(path: Path) -> list[PolicyScore]:
+    """The rows of a file that `tutelage eval` wrote."""
+    greedy = {"True": True, "False": False, "": None}
+
+    def parsed(row: dict[str, str]) -> PolicyScore:
+        def number(name: str) -> float | None:
+            return float(row[name]) if row[name] else None
+
+        solved, low, high, value, error, length = map(number, list(COLUMNS.values())[6:])
+        if value is None:
+            raise ValueError("a return is missing")
+        steps, episodes = int(row["steps"]) if row["steps"] else None, int(row["episodes"])
+        about = row["policy"], steps, row["suite"], row["level"], episodes, greedy[row["greedy"]]
+        return PolicyScore(*about, solved, low, high, value, math.nan if error is None else error, length)
+
+    try:
+        rows = [parsed(row) for row in read_csv(path)]
+        if not rows:
+            raise ValueError("it has no rows")
+        return rows
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} is damaged, or another version wrote it: {error!r}. Remove it, or run tutelage eval again."
+        ) from None
+
+
+def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Table]:
+    """A table for each metric: levels downwards, policies to the right, each with its name and the same levels."""
+    heads, columns = [name for name, _ in named], [column for _, column in named]
+    levels = [score.level for score in columns[0]]
+    side = [*levels, f"mean of {len(levels)}"]
+    tables = []
+    if columns[0][0].solved is not None:
+        cells = [[*map(_rate, column), _mean_rate(column)] for column in columns]
+        caption = "Solved episodes, with Wilson's 95 % interval"
+        tables.append(Table(["solved", *heads], [*zip(side, *cells, strict=True)], caption))
+    digits = 3 if max(abs(score.value) for column in columns for score in column) < 10 else 1
+    cells = [
+        [*(plus_minus(x.value, x.return_error, digits) for x in column), _mean_return(column, digits)]
+        for column in columns
+    ]
+    caption = "Return ± standard error; none where all episodes had the same return"
+    return [*tables, Table(["return", *heads], [*zip(side, *cells, strict=True)], caption)]
+
+
+def _rate(score: PolicyScore) -> str:
+    if score.solved is None or score.solved_low is None or score.solved_high is None:
+        return "–"
+    return interval(score.solved, score.solved_low, score.solved_high, 2)
+
+
+def _mean_rate(scores: Sequence[PolicyScore]) -> str:
+    """With Wilson's interval for the episodes on all levels, which is a little too wide since levels differ."""
+    rate = sum(score.solved or 0.0 for score in scores) / len(scores)
+    return interval(*wilson(rate, sum(score.episodes for score in scores)), 2)
+
+
+def _mean_return(scores: Sequence[PolicyScore], digits: int) -> str:
+    # levels are independent, so the variance of their mean is the sum of their variances over their number squared
+    error = math.sqrt(sum(score.return_error**2 for score in scores)) / len(scores)
+    return plus_minus(sum(score.value for score in scores) / len(scores), error, digits)

@@ -1,0 +1,335 @@
+"""Sections of tables and figures: overview, tests, training, complexity, calibration, configuration."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from tutelage.analysis import plots, style
+from tutelage.analysis.compare import compare
+from tutelage.analysis.policies import BASELINES, PolicyScore, policy_tables
+from tutelage.analysis.report.blocks import Block, Columns, Heading, Note, Plot, Section
+from tutelage.analysis.results import Results, RunResults, Snapshot, display
+from tutelage.analysis.statistics import Correlation, rank_correlation, wilson
+from tutelage.analysis.tables import Table, interval, number
+from tutelage.training.progress import duration
+from tutelage.training.run import CONFIG, PROGRESS, Run
+from tutelage.types import Domain, InputError, Json
+
+FIRST = ("solved", "return", "length", "true_regret", "score", "loss", "policy_loss", "value_loss", "entropy")
+"""Metrics that come first, if they were measured; all others follow in the order of their names."""
+
+KINDS = ("new", "replayed", "edited")
+"""Of levels, in the order in which a curriculum meets them."""
+
+NOT_SHOWN = (*PROGRESS, "replay", "finite")
+"""Columns that are no measurements."""
+
+PERCENTILE = re.compile(r"_p\d+$")
+
+
+def overview(results: Results) -> Section:
+    """A line for each run: how far it has come, and how it does on test levels."""
+    head = ["run", "iterations", "steps", "of planned", "updates", "time", "steps/s"]
+    tested = [_tested(run) for run in results.runs]
+    columns = [*dict.fromkeys(name for each in tested for name in each)]
+    rows = [
+        [results.titles[run.directory], *_progress(run), *(found.get(name, "–") for name in columns)]
+        for run, found in zip(results.runs, tested, strict=True)
+    ]
+    return Section("overview", "At a glance", "", [Table([*head, *columns], rows)])
+
+
+def tests(results: Results) -> Section:
+    """The evaluations by `tutelage eval`, with baselines; then those made during training, for each suite."""
+    blocks: list[Block] = [*_evaluated(results)]
+    for suite in results.suites:
+        blocks.append(Heading(f"During training, suite {suite}"))
+        try:
+            blocks += _suite(results, suite)
+        except InputError as error:  # runs that cannot be compared can still be shown
+            blocks.append(Note(f"There is no comparison on the suite {suite}. {error}"))
+    about = "On levels that no student was trained on."
+    if results.runs[0].run.domain.solved_above is not None:
+        about += (
+            " Brackets hold Wilson's 95 % intervals of solved rates. That of a single run covers other episodes of "
+            "this run and says nothing of other seeds."
+        )
+    return Section("tests", "Zero-shot tests", about, blocks)
+
+
+def training(results: Results) -> Section:
+    """All metrics except complexity: of the levels, the student's updates, the buffer, the teacher, the antagonist."""
+    known = complexities(results.runs[0].run.domain)
+    titles = {
+        "": "Learning",
+        "levels": "On the levels it trains on",
+        "buffer": "The curator's buffer",
+        "generator": "The teacher",
+        "antagonist": "The antagonist",
+    }
+    groups: dict[str, list[str]] = {"levels": [], "": []}
+    for name in _measured(results):
+        if not _is_complexity(name, known):
+            groups.setdefault(_group(name), []).append(name)
+    blocks = _plots(results, ((titles.get(key, f"The {key}"), names) for key, names in groups.items()))
+    about = (
+        "Means over the runs of a method, with their standard error as a band. The generator proposes new levels, the "
+        "curator chooses replayed levels, and edited levels are children of replayed ones."
+    )
+    return Section("training", "While training", about, blocks)
+
+
+def complexity(results: Results) -> Section:
+    """The measurements of levels, of solved levels, and of the actions that solved them."""
+    domain = results.runs[0].run.domain
+    known = complexities(domain)
+    names = [name for name in _measured(results) if _is_complexity(name, known)]
+    groups = [(f"Of {kind} levels", [name for name in names if name.startswith(f"{kind}/")]) for kind in KINDS]
+    about = "How a curriculum changes its levels: means over the levels that were played"
+    about += "." if domain.solved_above is None else ", and over those that were solved."
+    return Section("complexity", "Complexity of the levels", about, _plots(results, groups))
+
+
+def calibration(examples: Mapping[str, Sequence[Snapshot]]) -> Section:
+    """Scores against true regret in the last snapshot of each example, and their rank correlation in all snapshots."""
+    blocks: list[Block] = []
+    for title, snapshots in examples.items():
+        found = [(snapshot, plots.scores_and_regrets(snapshot["entries"])) for snapshot in snapshots]
+        found = [(snapshot, pairs) for snapshot, pairs in found if len(pairs) > 1]
+        if not found:
+            continue
+        correlations = [rank_correlation(*pairs.T) for _, pairs in found]
+        last, pairs = found[-1]
+        label = f"{title}: score against true regret, a point for each level"
+        blocks.append(Plot.of(plots.score_against_regret, label, last["entries"], title))
+        blocks.append(Note(explained(correlations[-1], len(pairs))))
+        rows = [
+            [f"{s['iteration']:,}", f"{s['steps']:,}", str(len(pairs)), number(correlation.rho)]
+            for (s, pairs), correlation in zip(found, correlations, strict=True)
+        ]
+        head = ["iteration", "steps", "levels", "rank correlation"]
+        blocks.append(Table(head, rows, f"{title}: the rank correlation in every snapshot", folded=True))
+    about = (
+        "True regret is the optimal return minus the student's. The curator does not see it: its score is an estimate, "
+        "made when a level was last played. A rank correlation of 1 would mean that it puts all levels into the right "
+        "order. Snapshots hold the highest scores and a sample of the others, so high scores are more frequent here "
+        "than in the buffer."
+    )
+    return Section("calibration", "Scores and true regret", about, blocks)
+
+
+def explained(correlation: Correlation, levels: int) -> str:
+    """What a rank correlation between score and true regret means."""
+    rho, p = correlation
+    if math.isnan(rho):
+        return f"All {levels} levels have the same score or the same regret, so there is no rank correlation."
+    value = f"The rank correlation is {rho:.2f} over {levels} levels"
+    if levels < 10:
+        return f"{value}, which are too few to judge the score by."
+    if p >= 0.05:
+        return (
+            f"{value}: chance alone gives one as far from 0 in {p:.0%} of cases, so there is no evidence that the "
+            "curator's order is the order of true regret. Scores age while the student learns, and the levels shown "
+            "were chosen for their high scores, among which differences are small."
+        )
+    if rho < 0:
+        return (
+            f"{value}: levels with a high score tend to have a low true regret. The score misleads the curator here; "
+            "compare it with another score."
+        )
+    strength = "weakly" if rho < 0.3 else "moderately" if rho < 0.6 else "strongly"
+    return f"{value}: the curator's order agrees {strength} with the order of true regret."
+
+
+def configuration(results: Results) -> Section:
+    """What all runs have in common, where methods differ, and the versions of what they ran with."""
+    options = {label: group[0].options for label, group in results.groups.items()}
+    names = dict.fromkeys(name for each in options.values() for name in each if name != "seed")
+    differing = [name for name in names if len({_text(each.get(name)) for each in options.values()}) > 1]
+    blocks: list[Block] = []
+    if differing:
+        seeds = ["seeds", *(", ".join(str(run.seed) for run in group) for group in results.groups.values())]
+        rows = [[name, *(_text(each.get(name)) for each in options.values())] for name in differing]
+        blocks.append(Table(["option", *map(display, options)], [seeds, *rows], "Differences", words=True))
+        blocks.append(Heading("In common"))
+    first = next(iter(options.values()))
+    blocks.append(Columns(_by_part({name: _text(first.get(name)) for name in names if name not in differing})))
+    versions = dict.fromkeys(_versions(run.run) for run in results.runs)
+    blocks.append(Note("Ran with " + "; and with ".join(versions) + "."))
+    about = f"Train again with: {_command(results.runs[0].run)}"
+    return Section("configuration", "Configuration", about, blocks)
+
+
+def _progress(run: RunResults) -> list[str]:
+    metrics, config = run.metrics, run.run.config
+    if not metrics:
+        return ["0", "0", "0%", "0", "–", "–"]
+    iterations, steps, updates = (int(metrics[name][-1]) for name in PROGRESS)
+    done = max(steps / config.total_steps, updates / config.total_updates if config.total_updates else 0)
+    return [
+        f"{iterations:,}",
+        f"{steps:,}",
+        f"{min(1, done):.0%}",
+        f"{updates:,}",
+        duration(run.seconds) if run.seconds else "–",
+        number(steps / run.seconds if run.seconds else None),
+    ]
+
+
+def _tested(run: RunResults) -> dict[str, str]:
+    """The mean over test levels, by what was measured: at the last evaluation in training, and by `tutelage eval`."""
+    found: dict[str, str] = {}
+    if rows := run.evaluations:
+        last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
+        found |= _mean([row["solved"] for row in last], [row["return"] for row in last], last[0], "in training")
+    for scores in _by_suite([score for score in run.tests if not score.is_baseline]).values():
+        about = {"suite": scores[0].suite, "episodes": scores[0].episodes}
+        found |= _mean([score.solved for score in scores], [score.value for score in scores], about, "by eval")
+    return found
+
+
+def _mean(rates: Sequence[Any], returns: Sequence[float], about: Mapping[str, Any], source: str) -> dict[str, str]:
+    where = f"suite {about['suite']}, {about['episodes']} episodes a level, {source}"
+    if any(rate is None for rate in rates):
+        return {f"return, {where}": number(float(np.mean(returns)))}
+    return {f"solved, {where}": interval(*wilson(float(np.mean(rates)), about["episodes"] * len(rates)), 2)}
+
+
+def _by_suite(scores: Iterable[PolicyScore]) -> dict[str, list[PolicyScore]]:
+    suites: dict[str, list[PolicyScore]] = {}
+    for score in scores:
+        suites.setdefault(score.suite, []).append(score)
+    return suites
+
+
+def _evaluated(results: Results) -> Iterable[Block]:
+    """The tables of `tutelage eval`: the runs, then untrained, random and optimal, where they were asked for."""
+    groups: dict[tuple[Any, ...], dict[str, list[PolicyScore]]] = {}
+    for run in results.runs:
+        for scores in _by_suite(run.tests).values():
+            own = [score for score in scores if not score.is_baseline]
+            if not own:
+                continue
+            manner = own[0].suite, own[0].episodes, own[0].greedy, tuple(score.level for score in own)
+            group = groups.setdefault(manner, {})
+            steps = int(run.metrics["steps"][-1]) if run.metrics else None
+            since = "" if own[0].steps == steps else f" after {own[0].steps or 0:,} steps"
+            group[results.titles[run.directory] + since] = own
+            for name in BASELINES:  # those of the first run that has them
+                if found := [score for score in scores if score.is_baseline and score.policy == name]:
+                    group.setdefault(name, found)
+    for (suite, episodes, greedy, _), group in groups.items():
+        ordered = sorted(group, key=lambda name: BASELINES.index(name) if name in BASELINES else -1)
+        actions = "greedy" if greedy else "drawn"
+        yield Heading(f"By tutelage eval, suite {suite}: {episodes} episodes on each level, {actions} actions")
+        first, *others = policy_tables([(name, group[name]) for name in ordered])
+        yield from (first, *(replace(table, folded=True) for table in others))
+
+
+def _suite(results: Results, suite: str) -> list[Block]:
+    study = results.study(suite, partly=True)
+    steps = compare(study, "steps")
+    blocks: list[Block] = [Plot.of(plots.bars, f"Bars: {steps.title}, by test level and method", steps)]
+    if any(len(history.steps) > 1 for group in study.histories.values() for history in group):
+        label = f"Curves: {study.title} on each test level against environment steps"
+        blocks.append(Plot.of(plots.levels_over_time, label, study, title="Over time"))
+    names = {label: display(label) for label in steps.scores}
+    by_level, overall, *contests = steps.tables(names)
+    blocks.append(by_level)
+    if len(steps.scores) == 1:
+        return blocks if len(next(iter(steps.scores.values()))) == 1 else [*blocks, overall]
+    comparisons, notes = [steps], []
+    try:
+        comparisons.append(compare(study, "updates"))
+        contests.append(comparisons[-1].tables(names)[-1])
+    except InputError as error:  # a run may have made fewer updates by its end than another by its first evaluation
+        notes.append(Note(f"There is no comparison after equal updates. {error}"))
+    return [
+        *blocks,
+        Plot.of(plots.iqm_intervals, "Interquartile means of the methods", *comparisons, title="Interquartile means"),
+        overall,
+        Plot.of(plots.improvements, "How likely one method beats another", *comparisons, title="Which is better?"),
+        *contests,
+        *notes,
+    ]
+
+
+def complexities(domain: Domain) -> set[str]:
+    """The names of what the domain's design measures of a level."""
+    design = domain.design
+    return {*jax.eval_shape(lambda key: design.describe(design.sample(key)), jax.random.key(0))}
+
+
+def _is_complexity(name: str, known: set[str]) -> bool:
+    kind, _, metric = name.partition("/")
+    return kind in KINDS and (metric == "action_complexity" or metric.removeprefix("solved_") in known)
+
+
+def _measured(results: Results) -> list[str]:
+    """Metrics of which any run has a number."""
+    names = {name for run in results.runs for name, values in run.metrics.items() if np.isfinite(values).any()}
+    names = {name for name in names if not PERCENTILE.search(name)}  # these are drawn in the panel of their metric
+    return sorted((name for name in names if name.rpartition("/")[2] not in NOT_SHOWN), key=_order)
+
+
+def _order(name: str) -> tuple[int, str, int, str]:
+    kind, _, metric = name.rpartition("/")
+    place = FIRST.index(metric) if metric in FIRST else len(FIRST)
+    return place, metric, KINDS.index(kind) if kind in KINDS else len(KINDS), kind
+
+
+def _group(name: str) -> str:
+    kind, slash, _ = name.partition("/")
+    if "antagonist" in name.split("/"):
+        return "antagonist"
+    return "levels" if kind in KINDS else kind if slash else ""
+
+
+def _plots(results: Results, groups: Iterable[tuple[str, Sequence[str]]]) -> list[Block]:
+    return [
+        Plot.of(
+            plots.training_curves,
+            f"{title}: {'; '.join(map(style.words, names))}, against steps",
+            results,
+            names,
+            title=title,
+        )
+        for title, names in groups
+        if names
+    ]
+
+
+def _by_part(options: Mapping[str, str]) -> list[Table]:
+    """A table for each part of a configuration."""
+    parts: dict[str, list[list[str]]] = {}
+    for name, value in options.items():
+        part, _, option = name.rpartition(".")
+        parts.setdefault(part, []).append([option.replace("_", " "), value])
+    return [Table((), rows, part or "run", words=True) for part, rows in parts.items()]
+
+
+def _text(value: Json) -> str:
+    return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def _command(run: Run) -> str:
+    """What trains such a run again."""
+    modules = sorted({name.partition(":")[0] for name in run.config.names() if ":" in name})
+    words = ["tutelage", "train", "--config", str(run.directory / CONFIG), *(["--allow", *modules] if modules else [])]
+    return shlex.join(words)
+
+
+def _versions(run: Run) -> str:
+    content = json.loads((run.directory / CONFIG).read_text())
+    packages = content.get("packages")
+    versions = {"tutelage": content.get("tutelage", "–")} | (packages if isinstance(packages, dict) else {})
+    return ", ".join(f"{name} {version}" for name, version in versions.items())

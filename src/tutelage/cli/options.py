@@ -1,0 +1,56 @@
+"""What several verbs share: opening runs, and checks of options before any work is done."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from tutelage.learning.mesh import use_cores
+from tutelage.training.compilation import keep_programs
+from tutelage.training.config import check_seed
+from tutelage.types import InputError, Key
+
+
+def prepare() -> None:
+    """Make devices and open the cache, before a user's module is imported and asks JAX for its devices."""
+    use_cores()
+    keep_programs()
+
+
+def seed_key(seed: int) -> Key:
+    """The key of a seed, which must have 32 bits."""
+    check_seed(seed)
+    return jax.random.key(seed)
+
+
+def check_file(path: Path, option: str) -> None:
+    """Refuse a place where no file can be written."""
+    if path.is_dir():
+        raise InputError(f"{path} is a directory: give {option} a file, such as {path / 'name'}.")
+    check_directory(path.parent, option, path)
+
+
+def file_name(name: str) -> str:
+    """A name for a file, of a level or a suite that may have any name."""
+    return re.sub(r"[^\w.-]", "-", name)
+
+
+def failed_to_write(path: Path, option: str, error: OSError) -> Any:
+    """The sentence about a file that could not be written after all."""
+    return InputError(f"{path} cannot be written ({error}): give {option} another place.")
+
+
+def check_directory(directory: Path, option: str, path: Path | None = None) -> None:
+    """Refuse a directory where nothing can be written: the nearest one that exists must be one, and be writable."""
+    path = path or directory
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+    problem = None if directory.is_dir() else f"{directory} is no directory"
+    if problem is None and not os.access(directory, os.W_OK | os.X_OK):
+        problem = f"you may not write to {directory}"
+    if problem:
+        raise InputError(f"{path} cannot be written: {problem}. Give {option} another place.")

@@ -1,0 +1,134 @@
+"""Progress on standard error: a bar in a terminal, and a plain line now and then anywhere else.
+
+The bar takes one line of 80 columns; a second line has the latest facts. Iterations on new and on replayed levels have
+facts of their own, since a student does not do equally well on both.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+FIRST, EVERY = 10.0, 60.0
+"""Seconds until the first plain line, and between the others."""
+
+WINDOW = 60.0
+"""Seconds over which the rate is measured."""
+
+
+class ProgressBar:
+    """Shows how far some work has come.
+
+    with ProgressBar("plr-perp, seed 0", config.total_steps) as bar:
+        bar.update(steps, metrics)  # of one more iteration
+    """
+
+    def __init__(self, title: str, total: int, done: int = 0, quiet: bool = False, unit: str = "steps") -> None:
+        """Work of `total` units, of which some may be `done` already; shown unless `quiet`."""
+        from rich.console import Console  # here, so that `import tutelage` does not load it
+
+        self.total, self.title, self.unit, self.done, self.quiet = total, title, unit, done, quiet
+        self.facts: dict[str, str] = {}
+        self._console = Console(file=sys.stderr, highlight=False)
+        self._live: Any = None
+        self._seen = deque([(time.monotonic(), done)])
+        self._next_line = time.monotonic() + FIRST
+        if self._console.is_terminal and not quiet:
+            from rich.live import Live
+
+            self._live = Live(get_renderable=self._drawn, console=self._console, refresh_per_second=4)
+            self._live.start()
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def update(self, count: int, metrics: Mapping[str, float] | None = None) -> None:
+        """So much more is done, in an iteration with these metrics."""
+        self.done += count
+        self.facts |= latest(metrics or {})
+        now = time.monotonic()
+        self._seen.append((now, self.done))
+        while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW:
+            self._seen.popleft()
+        if not (self.quiet or self._live) and now >= self._next_line and self.done < self.total:
+            self._next_line = now + EVERY
+            self.write(self.line())
+
+    def write(self, line: str) -> None:
+        """Print a line, above the bar if there is one."""
+        if not self.quiet:
+            self._console.print(line, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self._live:
+            self._live.stop()
+
+    def line(self) -> str:
+        """All of it in one plain line."""
+        share = f"{self.done:,} of {self.total:,} {self.unit} ({self.done / max(self.total, 1):.0%})"
+        return "; ".join([f"{self.title}: {share}, {self._pace(short=False)}", *self._fact_texts()])
+
+    def _pace(self, *, short: bool) -> str:
+        (start, before), (now, done) = self._seen[0], self._seen[-1]
+        rate = (done - before) / (now - start) if now > start else 0.0
+        if not rate:
+            return "starting"
+        left = duration(max(0.0, (self.total - self.done) / rate))
+        return f"{shortened(rate) if short else f'{rate:,.3g}'}{'/s' if short else f' {self.unit}/s'}, {left} left"
+
+    def _fact_texts(self) -> list[str]:
+        return [f"{name}: {fact}" for name, fact in sorted(self.facts.items())]
+
+    def _drawn(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 1), expand=False)
+        count = f"{shortened(self.done)}/{shortened(self.total)} {self.unit}, {self._pace(short=True)}"
+        room = min(self._console.width, 100) - len(self.title) - len(count) - 2
+        grid.add_row(
+            Text(self.title), ProgressBar(max(self.total, 1), self.done, width=max(8, room)), Text(count, no_wrap=True)
+        )
+        if not self.facts:
+            return grid
+        return Group(grid, Text(" · ".join(self._fact_texts()), style="dim", no_wrap=True, overflow="ellipsis"))
+
+
+def latest(metrics: Mapping[str, float]) -> dict[str, str]:
+    """What an iteration's metrics say of the protagonist, under the kind of levels that it played."""
+    kind = "replayed" if metrics.get("replay") else "new"
+    shown = ("solved", "return", "score")
+    found = [f"{name} {metrics[f'{kind}/{name}']:.2f}" for name in shown if f"{kind}/{name}" in metrics]
+    return {kind: ", ".join(found)} if found else {}
+
+
+def shortened(x: float) -> str:
+    """About three digits: 950, 35.1k, 1.20M."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(x) >= 0.9995 * size:
+            scaled = x / size
+            return f"{scaled:.{max(0, 2 - (abs(scaled) >= 9.995) - (abs(scaled) >= 99.95))}f}{letter}"
+    return f"{x:.0f}" if abs(x) >= 10 or x == int(x) else f"{x:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """Two units at most: 45 s, 2 min 24 s, 3 h 5 min, 2 d 4 h."""
+    rest = round(seconds)
+    parts: list[tuple[int, str]] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count or parts:
+            parts.append((count, unit))
+    return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count) or "0 s"
