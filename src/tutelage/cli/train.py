@@ -6,7 +6,6 @@ A preset gives every option its default, so it is read off the command line befo
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +13,15 @@ from typing import Annotated, Any, Generic, get_args
 
 from tyro.conf import Positional, arg
 
+from tutelage.files import read_json
 from tutelage.learning.mesh import use_cores
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Config, MethodName, PresetName, S
 from tutelage.training.presets import setup_named
 from tutelage.training.run import CONFIG, Run, read_config
+from tutelage.training.storage import check_free
 from tutelage.training.trackers import TrackerName
-from tutelage.training.train import Programs, Stopped, check_free, resume, train
+from tutelage.training.train import Programs, Stopped, resume, stop_requests, train
 from tutelage.types import InputError
 
 
@@ -60,20 +61,27 @@ class Train(Generic[S]):
         directories = {seed: out if self.seeds is None else out / f"seed-{seed}" for seed in seeds}
         for directory in directories.values():
             check_free(directory, overwrite=self.overwrite)
+        for seed in seeds:
+            replace(config, seed=seed).check()
         programs = Programs(config)
-        for seed, directory in directories.items():
-            one = replace(config, seed=seed)
-            try:
-                train(one, directory, overwrite=self.overwrite, programs=programs, track=self.track)
-            except Stopped:
-                _stopped(directory)
-                if seed < seeds[-1]:
+        with stop_requests() as requests:
+            for seed, directory in directories.items():
+                one, code = replace(config, seed=seed), 0
+                try:
+                    train(
+                        one, directory, overwrite=self.overwrite, programs=programs, track=self.track, requests=requests
+                    )
+                    print(f"{config.method}, seed {seed}: done. The run is in {directory}.")
+                except Stopped as stopped:
+                    _stopped(Run(directory, one))
+                    code = stopped.exit_code
+                if requests and seed < seeds[-1]:  # one may also have come in the seed's last iteration
                     rest = f"--seed {seed + 1} --seeds {seeds[-1] - seed} --out {out}"
                     print(f"And with the other seeds: tutelage train --config {directory / CONFIG} {rest}")
-                return
-            print(f"{config.method}, seed {seed}: done. The run is in {directory}.")
+                    code = 128 + requests[0]
+                if code:
+                    raise SystemExit(code)
         print(f"See it: tutelage report {out}")
-        return
 
 
 @dataclass(frozen=True)
@@ -90,11 +98,14 @@ class Resume:
     """The setup class of an environment of your own, as module:Class."""
     track: TrackerName | None = None
     """Also send metrics there."""
+    repair_logs: bool = False
+    """If logs are damaged, set them aside and go on with those of their rows that are whole."""
 
     def run(self) -> None:
         """Go on to the end."""
         setup = setup_named(self.domain) if self.domain else None
-        use_cores(Run.load(self.directory, setup).config.devices)
+        run = Run.load(self.directory, setup)
+        use_cores(run.config.devices)
         keep_programs()
         try:
             resume(
@@ -103,15 +114,16 @@ class Resume:
                 total_updates=self.total_updates,
                 setup=setup,
                 track=self.track,
+                repair_logs=self.repair_logs,
             )
-        except Stopped:
-            return _stopped(self.directory)
+        except Stopped as stopped:
+            _stopped(run)
+            raise SystemExit(stopped.exit_code) from None
         print(f"Done. The run is in {self.directory}.")
-        return None
 
 
-def _stopped(directory: Path) -> None:
-    print(f"Stopped, and all is saved. Go on with: tutelage resume {directory}")
+def _stopped(run: Run) -> None:
+    print(f"Stopped, and all is saved. Go on with: {run.resume_command()}")
 
 
 def default_config(arguments: Sequence[str], method: MethodName | None = None) -> Config[Any]:
@@ -133,9 +145,7 @@ def default_config(arguments: Sequence[str], method: MethodName | None = None) -
             "A configuration file says all that a preset or a domain would: leave --preset and --domain out."
         )
     try:
-        content = json.loads(known.config.read_text())
+        content = read_json(known.config)
     except OSError as error:
         raise InputError(f"{known.config} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise InputError(f"{known.config} is not JSON: {error}.") from None
     return read_config(content, setup_named(known.domain) if own else None)

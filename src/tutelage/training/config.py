@@ -243,6 +243,8 @@ class Config(Generic[S]):
         for name, (value, limit) in least.items():
             if value < limit:
                 raise InputError(f"{name} must be at least {limit}, not {value}.")
+        if not 0 <= self.seed < 2**32:
+            raise InputError(f"seed must be at least 0 and below 2³², where seeds begin to repeat, not {self.seed}.")
         if self.total_updates is not None and self.total_updates < 1:
             raise InputError(f"total_updates must be at least 1, not {self.total_updates}.")
         if self.anneal_lr and (self.student.anneal_updates or self.teacher.anneal_updates):

@@ -8,8 +8,7 @@ import numpy as np
 
 from tutelage.analysis import style
 from tutelage.analysis.report.blocks import Section, Table, number
-from tutelage.files import read_csv
-from tutelage.training.run import TIMING, Run
+from tutelage.training.run import Run
 
 
 def overview(groups: Mapping[str, Sequence[Run]]) -> Section:
@@ -29,8 +28,7 @@ def _progress(run: Run) -> list[str]:
     if not metrics:
         return ["0", "0", "0%", "0", "–", "–"]
     iterations, steps, updates = (int(metrics[name][-1]) for name in ("iteration", "steps", "updates"))
-    timing = read_csv(run.directory / TIMING)
-    seconds = sum(float(row["seconds"]) for row in timing)
+    seconds = sum(row["seconds"] for row in run.timing())
     done = max(steps / run.config.total_steps, updates / run.config.total_updates if run.config.total_updates else 0)
     return [
         f"{iterations:,}",
