@@ -10,26 +10,18 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from short_runs import CONFIG, content, short_programs
 
 from tutelage.files import sole_writer
 from tutelage.training import checkpoints
-from tutelage.training.config import Evaluation, Storage
-from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.run import Run
-from tutelage.training.train import Programs, Stopped, resume, train
+from tutelage.training.train import Stopped, resume, train
 from tutelage.types import InputError
-
-CONFIG = replace(
-    MazeSetup.preset("tiny", "accel"),
-    total_steps=18 * 8 * 32,
-    evaluation=Evaluation("maze", ("PerfectMaze11",), evaluate_every=4, episodes=2, final_episodes=3),
-    storage=Storage(checkpoint_every=2, keep=3, archive_every=10, archive_unit="updates", snapshot_every=4),
-)
 
 
 @pytest.fixture(scope="module")
 def programs():
-    return Programs(CONFIG)
+    return short_programs()
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +35,6 @@ def copy(whole, tmp_path):
     """One to do harm to."""
     shutil.copytree(whole.directory, tmp_path / "copy")
     return tmp_path / "copy"
-
-
-def content(directory):
-    """All that must be the same bit for bit: everything but how long it took."""
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    return {str(path.relative_to(directory)): path.read_bytes() for path in files if path.name != "timing.csv"}
 
 
 def test_the_logs_tell_how_it_went(whole):

@@ -237,7 +237,7 @@ class RunWriter:
         if restored.damaged:
             writer.checkpoint(restored.state, restored.progress)
         else:
-            writer._export(restored.state, restored.progress)
+            writer._export(restored.state, restored.progress, writer._marks())
         return writer
 
     def move_in(self) -> None:
@@ -266,13 +266,14 @@ class RunWriter:
     def checkpoint(self, state: State, progress: Progress, *, archive: bool = False) -> None:
         """Save all that is needed to go on, maybe for good."""
         self._check_place()
-        about = {"learning": self.run.config.learning(), "progress": progress, "logs": self._marks()}
+        marks = self._marks()
+        about = {"learning": self.run.config.learning(), "progress": progress, "logs": marks}
         # into the archive first: if a kill follows, the run goes on from there and puts it into both
         path = checkpoints.file_of(self.place / (ARCHIVE if archive else CHECKPOINTS), progress.iteration)
         checkpoints.write(path, state, about)
         if archive:
             checkpoints.also_in(self.place / CHECKPOINTS, path)
-        self._export(state, progress)
+        self._export(state, progress, marks)
 
     def close(self) -> None:
         """Write no more. A new run that did not take its place is deleted."""
@@ -281,10 +282,10 @@ class RunWriter:
         if self.place != self.run.directory:
             _remove(self.place)
 
-    def _export(self, state: State, progress: Progress) -> None:
-        """Write the policy, and delete checkpoints that it is time to delete."""
+    def _export(self, state: State, progress: Progress, marks: Json) -> None:
+        """Delete checkpoints that are no longer among the newest, and write the policy."""
         checkpoints.prune(self.place / CHECKPOINTS, self.run.config.storage.keep)
-        about = {"config": self.run.config.to_json(), "progress": progress, "logs": self._marks()}
+        about = {"config": self.run.config.to_json(), "progress": progress, "logs": marks}
         checkpoints.write(self.place / POLICY, protagonist(state), about)
 
     def _marks(self) -> dict[str, Json]:
