@@ -44,7 +44,7 @@ class Train(Generic[S]):
     seeds: int | None = None
     """Train this many seeds, one after the other on all cores, each in a directory of its own."""
     overwrite: bool = False
-    """Delete a run that is there already."""
+    """Replace a run that is there already, once the first iteration of the new one has worked."""
     track: TrackerName | None = None
     """Also send metrics there."""
 
