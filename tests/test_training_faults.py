@@ -20,7 +20,7 @@ from tutelage.cli import main
 from tutelage.files import sole_writer
 from tutelage.training import checkpoints
 from tutelage.training.run import Run
-from tutelage.training.storage import BEGINNING
+from tutelage.training.storage import STAGED
 from tutelage.training.train import Stopped, resume, stop_requests, train
 from tutelage.types import InputError
 
@@ -164,7 +164,7 @@ OTHERS = [
     ("policy.safetensors", halve, "policy", "policy.safetensors cannot be read as a checkpoint"),
     ("policy.safetensors", rewritten(logs={"metrics.csv": 3}), "metrics", "does not say how far its run had come"),
     (None, partial(all_checkpoints, halve), "resume", r"All \d+ checkpoints of .* are damaged"),
-    (None, partial(all_checkpoints, delete), "resume", "has no checkpoint to go on from"),
+    (None, partial(all_checkpoints, delete), "resume", "has no checkpoint to resume from"),
     (None, partial(all_checkpoints, rewritten(progress=[1, 2])), "resume", r"All \d+ checkpoints of .* are damaged"),
     (None, partial(all_checkpoints, rewritten(progress="far")), "resume", r"All \d+ checkpoints of .* are damaged"),
     (None, partial(all_checkpoints, rewritten(logs=None)), "resume", r"All \d+ checkpoints of .* are damaged"),
@@ -212,12 +212,11 @@ def test_a_file_that_is_no_snapshot_is_named(run, text):
 
 @pytest.mark.parametrize("damage", [delete, empty, halve, zero, garbage_row, bad_utf8, flipped_head])
 @pytest.mark.parametrize("name", READERS)
-def test_a_damaged_log_is_set_aside_and_its_whole_rows_are_kept(run, whole, name, damage):
+def test_a_damaged_log_is_copied_and_its_whole_rows_are_kept(run, whole, name, damage):
     damage(run / name)
     damaged = (run / name).read_bytes() if (run / name).exists() else None
-    iteration = int(checkpoints.saved(run / "checkpoints")[0].stem)
     go_on(run, repair_logs=True)
-    aside = run / f"{name}.damaged-{iteration:08}"
+    aside = run / f"{name}.damaged-1"
     assert (aside.read_bytes() if aside.exists() else None) == damaged
     kept, before = ((place / name).read_bytes().splitlines() for place in (run, whole))
     assert kept[0] == before[0]
@@ -260,7 +259,7 @@ def test_a_policy_that_is_damaged_is_written_again(run, whole):
 # ---------------------------------------------------------------- links out of the run
 
 
-@pytest.mark.parametrize("name", ["levels", "checkpoints", "archive", "tensorboard", "wandb", BEGINNING])
+@pytest.mark.parametrize("name", ["levels", "checkpoints", "archive", "tensorboard", "wandb", STAGED])
 @pytest.mark.parametrize("verb", ["resume", "overwrite"])
 def test_no_directory_of_a_run_is_followed_out_of_it(run, tmp_path, name, verb):
     mine = tmp_path / "mine"
@@ -379,6 +378,21 @@ def test_an_old_run_stays_until_the_new_one_has_done_an_iteration(run, monkeypat
     assert content(run) == before
 
 
+def test_an_old_run_stays_if_there_is_no_space_for_the_new_one(run, monkeypatch):
+    before, write = content(run), os.write
+
+    def full(descriptor, data):
+        if len(data) > 10_000:  # a checkpoint, and not a line of a test's output
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(files.os, "write", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*safetensors"):
+        train(CONFIG, run, overwrite=True, programs=short_programs(), quiet=True)
+    monkeypatch.undo()
+    assert content(run) == before
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -403,11 +417,11 @@ def test_nothing_is_touched_if_the_new_run_cannot_begin(run, options):
         pytest.fail("This should not have worked.")
 
 
-@pytest.mark.parametrize("left", [".config.json.77.unfinished", "lock", BEGINNING])
+@pytest.mark.parametrize("left", [".config.json.77.unfinished", "lock", STAGED])
 def test_what_a_kill_in_the_first_moment_leaves_is_no_obstacle(whole, tmp_path, left):
     run = tmp_path / "run"
     run.mkdir()
-    (run / left).mkdir() if left == BEGINNING else (run / left).write_text("{")
+    (run / left).mkdir() if left == STAGED else (run / left).write_text("{")
     with pytest.raises(InputError, match="is no run"):
         go_on(run)
     train(CONFIG, run, programs=short_programs(), quiet=True)

@@ -14,7 +14,9 @@ from short_runs import CONFIG, content, short_programs
 
 from tutelage.files import sole_writer
 from tutelage.training import checkpoints
-from tutelage.training.run import Run
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.run import Run, find_runs
+from tutelage.training.storage import STAGED
 from tutelage.training.train import Stopped, resume, train
 from tutelage.types import InputError
 
@@ -247,6 +249,24 @@ def test_what_is_no_run_is_said_to_be_none(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="A saved configuration is a file with the entry"):
         Run.load(tmp_path)
+
+
+class OwnSetup(MazeSetup):
+    pass
+
+
+def test_commands_for_a_run_work_as_printed(tmp_path):
+    run = Run(tmp_path / "my run", CONFIG)
+    assert run.command("resume", str(run.directory)) == f"tutelage resume '{tmp_path}/my run'"
+    own = Run(tmp_path, replace(CONFIG, setup=OwnSetup()))
+    assert own.command("resume", "x") == f"tutelage resume x --domain {__name__}:OwnSetup"
+
+
+def test_a_run_that_is_only_staged_is_not_found(copy, tmp_path):
+    shutil.copytree(copy, copy / STAGED)
+    (copy / "config.json").unlink()
+    with pytest.raises(InputError, match="is no run and holds none"):
+        find_runs([tmp_path])
 
 
 def test_the_environment_of_the_process_is_not_written_down(whole, monkeypatch):

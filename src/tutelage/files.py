@@ -50,7 +50,7 @@ def write_atomically(path: str | Path, content: bytes | str) -> None:
 def sole_writer(directory: Path) -> Iterator[None]:
     """Be the only one who writes to a directory. The kernel lifts the locks when a process ends, however it ends."""
     directory.mkdir(parents=True, exist_ok=True)
-    # the directory's own lock cannot be deleted; the file's also holds between hosts that share a file system
+    # the directory's lock cannot be deleted; the file's also works between hosts that share a file system
     places = {directory: os.O_RDONLY | os.O_DIRECTORY, directory / LOCK: os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW}
     with ExitStack() as stack:
         for path, flags in places.items():
@@ -163,7 +163,7 @@ class Log:
         """Begin a log, or go on after what is `kept` of it.
 
         Args:
-            path: its file, which is replaced: so it is nobody else's, whatever links led there.
+            path: its file, which is replaced, so that no link to it or from it is written through.
             columns: names. Those that a kept log lacks are added to it, and it loses none.
             kept: its lines so far, head included.
             exact: whether it is the same each time that a run is repeated.
@@ -247,7 +247,7 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def _cell(value: Any) -> Any:

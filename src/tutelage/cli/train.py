@@ -99,7 +99,7 @@ class Resume:
     track: TrackerName | None = None
     """Also send metrics there."""
     repair_logs: bool = False
-    """If logs are damaged, set them aside and go on with those of their rows that are whole."""
+    """If logs are damaged, copy them and continue with those of their rows that are whole."""
 
     def run(self) -> None:
         """Go on to the end."""
@@ -123,7 +123,7 @@ class Resume:
 
 
 def _stopped(run: Run) -> None:
-    print(f"Stopped, and all is saved. Go on with: {run.resume_command()}")
+    print(f"Stopped, and all is saved. Go on with: {run.command('resume', str(run.directory))}")
 
 
 def default_config(arguments: Sequence[str], method: MethodName | None = None) -> Config[Any]:

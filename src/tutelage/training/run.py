@@ -55,8 +55,8 @@ from tutelage.types import Domain, InputError, Json
 CONFIG, METRICS, TIMING, EVALUATIONS = "config.json", "metrics.csv", "timing.csv", "evaluations.csv"
 LEVELS, CHECKPOINTS, ARCHIVE, POLICY, REPORT = "levels", "checkpoints", "archive", "policy.safetensors", "report.html"
 
-BEGUN = ".tutelage-begun"
-"""Where a new run lies while it takes the place of another: see `storage`."""
+PUBLISHED = ".tutelage-published"
+"""Where a new run lies while it replaces an old one (see `storage`)."""
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 
@@ -121,9 +121,9 @@ class Run:
     def load(cls, directory: str | Path, setup: type[Setup] | None = None) -> Run:
         """Open a run. One of a domain of your own needs its `setup` class: no file may say what code to run."""
         directory = Path(directory)
-        begun = directory / BEGUN / CONFIG
+        published = directory / PUBLISHED / CONFIG
         try:
-            content = read_json(begun if begun.exists() else directory / CONFIG)
+            content = read_json(published if published.exists() else directory / CONFIG)
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{directory} is no run: it has no {CONFIG}.") from None
         return cls(directory, read_config(content, setup))
@@ -173,20 +173,20 @@ class Run:
                 check_snapshots(self.directory / LEVELS, saved)
             return [read_snapshot(path) for _, path in sorted(numbered(self.directory / LEVELS, ".json").items())]
 
-    def resume_command(self, *options: str) -> str:
-        """What to type to go on with it."""
+    def command(self, verb: str, *arguments: str) -> str:
+        """A command line for this run or one like it; with the setup's class, if the domain is a user's own."""
         setup = type(self.config.setup)
-        own = [] if setup in SETUPS.values() else ["--domain", f"{setup.__module__}:{setup.__qualname__}"]
-        return shlex.join(["tutelage", "resume", str(self.directory), *own, *options])
+        own = () if setup in SETUPS.values() else ("--domain", f"{setup.__module__}:{setup.__qualname__}")
+        return shlex.join(["tutelage", verb, *arguments, *own])
 
     @contextmanager
     def advising(self) -> Iterator[None]:
-        """Let an error about damaged logs say what to do."""
+        """Add to an error about damaged logs what to do."""
         try:
             yield
         except DamagedError as error:
-            command = self.resume_command("--repair-logs")
-            raise InputError(f"{error} Put back what was there, or do without what is lost: {command}") from None
+            command = self.command("resume", str(self.directory), "--repair-logs")
+            raise InputError(f"{error} Put back what was there, or continue without it: {command}") from None
 
     def _rows(self, name: str) -> list[Row]:
         with self.advising():
@@ -261,7 +261,7 @@ def parse_log(path: Path, data: bytes) -> list[Row]:
 
 
 def repaired_log(path: Path, columns: Sequence[str], iteration: int) -> bytes:
-    """What can still be understood of a damaged log, until `iteration`; of its head nothing need be."""
+    """The rows of a damaged log that can still be read, until `iteration`, under the head that it should have."""
     rows, number = [], 0
     for line in (path.read_bytes() if path.is_file() else b"").split(b"\n")[1:-1]:
         try:

@@ -1,16 +1,17 @@
 """How a run gets on the disk, such that a kill at any moment leaves one that can be used.
 
-A new run is made ready inside `.tutelage-beginning/`: configuration, empty logs, a checkpoint of iteration 0. When its
-first iteration has worked, that directory is renamed to `.tutelage-begun/`, and with this rename the new run counts.
-Then what a run before it left is deleted and the new files move up. Whoever opens the directory next finishes a move
-that a kill cut short, and deletes what had only begun to be made ready.
+A new run is staged inside `.tutelage-staged/`: its configuration, empty logs and a checkpoint of iteration 0. After its
+first iteration that directory is renamed to `.tutelage-published/`. This rename is the moment at which the new run
+replaces an old one: then the old files are deleted and the new ones move up. If a kill interrupts that, the next writer
+completes it; a run that was only staged is deleted.
 
-A checkpoint says how long each log was, and its digest. After a kill the logs are cut to that length. If they do not
-hold what was saved of them, nothing is done until the user says so.
+A checkpoint records the length and digest of each log. After a kill the logs are cut to that length. Logs that do not
+hold what was recorded are an error, until the user asks to repair them.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -29,7 +30,6 @@ from tutelage.training import checkpoints
 from tutelage.training.config import differences
 from tutelage.training.run import (
     ARCHIVE,
-    BEGUN,
     CHECKPOINTS,
     CONFIG,
     EVALUATION_COLUMNS,
@@ -38,6 +38,7 @@ from tutelage.training.run import (
     METRICS,
     POLICY,
     PROGRESS,
+    PUBLISHED,
     REPORT,
     TIMING,
     TIMING_COLUMNS,
@@ -54,10 +55,10 @@ from tutelage.training.run import (
 from tutelage.training.trackers import TENSORBOARD, WANDB
 from tutelage.types import InputError, Json
 
-BEGINNING = ".tutelage-beginning"
+STAGED = ".tutelage-staged"
 
-_LATER = (LEVELS, ARCHIVE, TENSORBOARD, REPORT, "eval-*.csv", "*.gif", "*.damaged-*")
-"""What only a run that has gone on for a while has, so that all of it is an older run's while a new one moves in."""
+_OLD = (LEVELS, ARCHIVE, TENSORBOARD, REPORT, "eval-*.csv", "*.gif", "*.damaged-*")
+"""What a run that is being published does not have yet, so that it belongs to the run before it."""
 
 
 def check_free(directory: Path, *, overwrite: bool = False) -> None:
@@ -70,8 +71,8 @@ def check_free(directory: Path, *, overwrite: bool = False) -> None:
         return
     if not directory.is_dir():
         raise InputError(f"{directory} is a file; choose a directory.")
-    found = {path.name for path in directory.iterdir() if not path.match(".*.unfinished")} - {LOCK, BEGINNING}
-    if found and not found & {CONFIG, BEGUN}:
+    found = {path.name for path in directory.iterdir() if not path.match(".*.unfinished")} - {LOCK, STAGED}
+    if found and not found & {CONFIG, PUBLISHED}:
         raise InputError(f"{directory} is not empty and holds no run; choose another directory.")
     if found and not overwrite:
         raise InputError(
@@ -81,26 +82,29 @@ def check_free(directory: Path, *, overwrite: bool = False) -> None:
 
 
 @contextmanager
-def opened(directory: Path) -> Iterator[None]:
-    """Be the only one who writes a run, after finishing what another was killed over.
+def writing(directory: Path) -> Iterator[None]:
+    """Be the only writer of a run, after completing what a kill interrupted.
 
     Raises:
-        InputError: if another process writes it, or if writing it would write elsewhere.
+        InputError: if another process writes it, or if a link leads out of it.
     """
-    for name in (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD, WANDB, BEGINNING, BEGUN):
+    for name in (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD, WANDB, STAGED, PUBLISHED):
         if (directory / name).is_symlink():
             raise InputError(
                 f"{directory / name} is a symbolic link, and a run is written inside of its own directory only: put "
                 "there what the link points to, or remove the link."
             )
     with sole_writer(directory):
-        _remove(directory / BEGINNING)
-        _move_in(directory)
-        yield
+        _remove(directory / STAGED)
+        _complete_publishing(directory)
+        try:
+            yield
+        finally:
+            _remove(directory / STAGED)  # if the first iteration did not work
 
 
 class Restored(NamedTuple):
-    """Where a run goes on from."""
+    """Where a run resumes."""
 
     path: Path
     """The checkpoint."""
@@ -109,7 +113,7 @@ class Restored(NamedTuple):
     logs: Mapping[str, bytes]
     """What each log holds until then."""
     damaged: Sequence[Path]
-    """Logs and snapshots that are not what was saved, and that the user wants to do without."""
+    """Logs and snapshots that are not what was saved, and are to be repaired."""
 
 
 def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = False) -> Restored:
@@ -143,7 +147,7 @@ def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = 
         except DamagedError:
             if not repair_logs:
                 raise
-            damaged += _unreadable_snapshots(run.directory / LEVELS) or [run.directory / LEVELS]
+            damaged += [*_unreadable_snapshots(run.directory / LEVELS), run.directory / LEVELS]
     return Restored(checkpoint.path, state, saved.progress, logs, damaged)
 
 
@@ -153,9 +157,9 @@ def _newest(run: Run) -> tuple[checkpoints.Checkpoint, Saved]:
         for directory in (CHECKPOINTS, ARCHIVE)
         for number, path in numbered(run.directory / directory, checkpoints.SUFFIX).items()
     ]
-    anew = f"or train anew with tutelage train --config {run.directory / CONFIG}."
+    anew = f"or train anew: {run.command('train', '--config', str(run.directory / CONFIG))}"
     if not found:
-        raise InputError(f"{run.directory} has no checkpoint to go on from. Put one there, {anew}")
+        raise InputError(f"{run.directory} has no checkpoint to resume from. Put one there, {anew}")
     for number, path in sorted(found, key=lambda each: -each[0]):
         try:
             checkpoint = checkpoints.read(path)
@@ -188,7 +192,7 @@ class RunWriter:
     """Writes a run."""
 
     def __init__(self, run: Run, place: Path, names: Sequence[str], logs: Mapping[str, bytes], iteration: int) -> None:
-        """Use `begin` or `go_on`.
+        """Use `create` or `reopen`.
 
         Args:
             run: what is written.
@@ -205,17 +209,17 @@ class RunWriter:
         self._snapshots = snapshots_tally(place / LEVELS, iteration)
 
     @classmethod
-    def begin(cls, run: Run, names: Sequence[str], state: State) -> RunWriter:
-        """Make a new run ready. `move_in` then lets it take its place."""
-        place = run.directory / BEGINNING
+    def create(cls, run: Run, names: Sequence[str], state: State) -> RunWriter:
+        """Stage a new run, for `publish`."""
+        place = run.directory / STAGED
         write_config(place, run.config)
         writer = cls(run, place, names, {}, 0)
         writer.checkpoint(state, Progress())
         return writer
 
     @classmethod
-    def go_on(cls, run: Run, names: Sequence[str], restored: Restored) -> RunWriter:
-        """Go on from a checkpoint. What is left of later iterations is deleted, since they come again."""
+    def reopen(cls, run: Run, names: Sequence[str], restored: Restored) -> RunWriter:
+        """Continue from a checkpoint. What is left of later iterations is deleted: they come again."""
         directory, iteration = run.directory, restored.progress.iteration
         suffixes = {CHECKPOINTS: checkpoints.SUFFIX, ARCHIVE: checkpoints.SUFFIX, LEVELS: ".json"}
         later = [
@@ -224,13 +228,15 @@ class RunWriter:
             for number, path in numbered(directory / name, suffix).items()
             if number > iteration
         ]
-        if any(path.suffix == checkpoints.SUFFIX for path in later):  # damaged ones, which the policy may come from
+        if any(path.suffix == checkpoints.SUFFIX for path in later):  # damaged ones, and the policy may be theirs
             later.insert(0, directory / POLICY)
         for path in later:
             path.unlink(missing_ok=True)
-        for path in restored.damaged:
-            if path.is_file():
-                os.replace(path, f"{path}.damaged-{iteration:08}")
+        for path in filter(Path.is_file, restored.damaged):
+            copies = (path.with_name(f"{path.name}.damaged-{i}") for i in itertools.count(1))
+            write_atomically(next(copy for copy in copies if not copy.exists()), path.read_bytes())
+            if path.parent.name == LEVELS:
+                path.unlink()
         if restored.path.parent.name == ARCHIVE:
             checkpoints.also_in(directory / CHECKPOINTS, restored.path)
         writer = cls(run, directory, names, restored.logs, iteration)
@@ -240,13 +246,13 @@ class RunWriter:
             writer._export(restored.state, restored.progress, writer._marks())
         return writer
 
-    def move_in(self) -> None:
-        """Let a new run take the place of what was there before it; one that is there already stays."""
+    def publish(self) -> None:
+        """Let a staged run replace what is in its directory. A run that is published stays as it is."""
         if self.place == self.run.directory:
             return
         self._check_place()
-        os.rename(self.place, self.run.directory / BEGUN)
-        _move_in(self.run.directory)
+        os.rename(self.place, self.run.directory / PUBLISHED)
+        _complete_publishing(self.run.directory)
         self.place = self.run.directory
         for name, log in self._logs.items():
             log.path = self.place / name
@@ -268,7 +274,7 @@ class RunWriter:
         self._check_place()
         marks = self._marks()
         about = {"learning": self.run.config.learning(), "progress": progress, "logs": marks}
-        # into the archive first: if a kill follows, the run goes on from there and puts it into both
+        # into the archive first: after a kill the run resumes from there and puts it into both
         path = checkpoints.file_of(self.place / (ARCHIVE if archive else CHECKPOINTS), progress.iteration)
         checkpoints.write(path, state, about)
         if archive:
@@ -276,11 +282,9 @@ class RunWriter:
         self._export(state, progress, marks)
 
     def close(self) -> None:
-        """Write no more. A new run that did not take its place is deleted."""
+        """Close the logs."""
         for log in self._logs.values():
             log.close()
-        if self.place != self.run.directory:
-            _remove(self.place)
 
     def _export(self, state: State, progress: Progress, marks: Json) -> None:
         """Delete checkpoints that are no longer among the newest, and write the policy."""
@@ -294,7 +298,7 @@ class RunWriter:
     def _check_place(self) -> None:
         directory = self.run.directory
         if not directory.exists() or not os.path.samestat(directory.stat(), self._inode):
-            raise InputError(f"{directory} was moved or deleted while it was written. Go on with it where it is now.")
+            raise InputError(f"{directory} was moved or deleted while it was written. Resume it where it is now.")
 
 
 def protagonist(state: State) -> Params:
@@ -303,7 +307,7 @@ def protagonist(state: State) -> Params:
 
 
 def say(sentence: str) -> None:
-    """Tell the user something that is no error."""
+    """Print something that is no error."""
     print(f"tutelage: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -311,19 +315,19 @@ def _columns(names: Sequence[str]) -> dict[str, Sequence[str]]:
     return {METRICS: [*PROGRESS, *names], TIMING: TIMING_COLUMNS, EVALUATIONS: EVALUATION_COLUMNS}
 
 
-def _move_in(directory: Path) -> None:
-    begun = directory / BEGUN
-    if not begun.exists():
+def _complete_publishing(directory: Path) -> None:
+    published = directory / PUBLISHED
+    if not published.exists():
         return
-    for pattern in _LATER:
+    for pattern in _OLD:
         for path in directory.glob(pattern):
             _remove(path)
-    for path in sorted(begun.iterdir(), key=lambda path: path.name == CONFIG):  # the configuration last
+    for path in sorted(published.iterdir(), key=lambda path: path.name == CONFIG):  # the configuration last
         target = directory / path.name
         if path.is_dir() or target.is_dir():
             _remove(target)
         os.replace(path, target)
-    begun.rmdir()
+    published.rmdir()
 
 
 def _remove(path: Path) -> None:

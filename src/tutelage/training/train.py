@@ -1,8 +1,8 @@
-"""The loop around the compiled iterations: log, snapshot, evaluate, checkpoint; stop, and go on as if nothing had been.
+"""The loop around the compiled iterations: log, snapshot, evaluate, checkpoint, stop and resume.
 
 Iteration i uses `fold_in(key, i)` and every rollout begins with a reset, so a checkpoint is the state and the number of
-iterations. A run that was killed goes on from its newest whole checkpoint; what its logs say of later iterations is
-dropped and written again, with the same bits.
+iterations. A run that was killed resumes from its newest whole checkpoint; what its logs say of later iterations is
+dropped and written again, bit for bit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tutelage.training.config import Config, Setup, differences
 from tutelage.training.progress import ProgressBar
 from tutelage.training.run import EVALUATIONS, METRICS, TIMING, Progress, Run, write_config
 from tutelage.training.snapshots import Snapshots
-from tutelage.training.storage import RunWriter, check_free, opened, protagonist, restore, say
+from tutelage.training.storage import RunWriter, check_free, protagonist, restore, say, writing
 from tutelage.training.trackers import Tracker, TrackerName, check_tracker, tracker
 from tutelage.types import InputError, Json, Key
 
@@ -122,9 +122,9 @@ def train(
     programs.check(config)
     run = Run(directory, replace(config, devices=programs.curriculum.mesh.size))
     names, state = programs.names, programs.curriculum.init(_Keys.of(config).init)
-    with _covered(requests) as requests, opened(directory):
-        check_free(directory, overwrite=overwrite)  # again, now that nobody else writes there
-        with closing(RunWriter.begin(run, names, state)) as writer:
+    with _covered(requests) as requests, writing(directory):
+        check_free(directory, overwrite=overwrite)  # another process may have been quicker
+        with closing(RunWriter.create(run, names, state)) as writer:
             return _loop(writer, programs, state, Progress(), track, quiet, requests)
 
 
@@ -140,18 +140,18 @@ def resume(
     requests: list[int] | None = None,
     repair_logs: bool = False,
 ) -> Run:
-    """Go on with a run from its newest whole checkpoint, maybe further than was planned.
+    """Continue a run from its newest whole checkpoint, maybe further than was planned.
 
     Args:
         directory: the run's.
-        total_steps: go on until so many environment steps, instead of those planned.
-        total_updates: go on until so many gradient updates, instead of those planned.
+        total_steps: stop after so many environment steps, instead of those planned.
+        total_updates: stop after so many gradient updates, instead of those planned.
         setup: the class of an environment of your own.
         programs: as in `train`.
         track: as in `train`.
         quiet: as in `train`.
         requests: as in `train`.
-        repair_logs: if logs are damaged, set them aside and go on with those of their rows that are whole.
+        repair_logs: if logs are damaged, copy them and continue with those of their rows that are whole.
 
     Raises:
         InputError: if there is no run, if another process writes it, if its checkpoint belongs to another
@@ -172,7 +172,7 @@ def resume(
     check_tracker(track)
     programs = programs or Programs(config)
     programs.check(config)
-    with _covered(requests) as requests, opened(run.directory):
+    with _covered(requests) as requests, writing(run.directory):
         restored = restore(run, programs.names, programs.shapes, repair_logs=repair_logs)
         progress = restored.progress
         if programs.curriculum.mesh.size != config.devices:
@@ -190,7 +190,7 @@ def resume(
                 )
             write_config(run.directory, config)
         run = Run(run.directory, config)
-        with closing(RunWriter.go_on(run, programs.names, restored)) as writer:
+        with closing(RunWriter.reopen(run, programs.names, restored)) as writer:
             state = programs.curriculum.place(restored.state)
             return _loop(writer, programs, state, progress, track, quiet, requests)
 
@@ -219,7 +219,7 @@ def _loop(
             rate = (progress.steps - before.steps) / seconds
             last = progress.finished(config)
 
-            writer.move_in()  # now that an iteration has worked
+            writer.publish()  # an iteration has worked
             if track and tracking is None:
                 tracking = stack.enter_context(closing(tracker(track, run.directory, config.to_json())))
             if last or _due(progress.iteration, storage.snapshot_every):
@@ -293,7 +293,7 @@ def _compiled(config: Config[Any]) -> dict[str, Json]:
 
 @contextmanager
 def stop_requests() -> Iterator[list[int]]:
-    """The signals that asked us to stop, as they come; the second interrupt does not wait for the iteration to end.
+    """The signals to stop that have come so far; a second interrupt does not wait for the iteration to end.
 
     A signal that is ignored, as `nohup` ignores hangups, stays ignored.
     """
