@@ -440,6 +440,19 @@ def test_a_signal_says_how_to_exit(tmp_path, monkeypatch, number):
     assert checkpoints.saved(tmp_path / "run" / "checkpoints")[0].stem == "00000002"
 
 
+def test_a_signal_that_comes_just_after_the_checkpoint_is_not_obeyed_without_another(tmp_path):
+    class Late(list):
+        def __bool__(self):
+            self.asked = getattr(self, "asked", 0) + 1
+            return self.asked > 1
+
+    config = replace(CONFIG, storage=replace(CONFIG.storage, checkpoint_every=100, archive_every=0))
+    with pytest.raises(Stopped):
+        train(config, tmp_path / "run", programs=short_programs(), quiet=True, requests=Late([signal.SIGTERM]))
+    newest = int(checkpoints.saved(tmp_path / "run" / "checkpoints")[0].stem)
+    assert newest == len(Run.load(tmp_path / "run").metrics()["iteration"]) == 2
+
+
 def test_a_hangup_that_is_ignored_stays_ignored(tmp_path, monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -240,13 +240,13 @@ def _loop(
                 shown = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
                 bar.write(f"{progress.steps:>12,} steps: on the suite {evaluation.suite}, mean {shown}")
 
-            unit = 0 if storage.archive_unit == "iterations" else 2
-            archive = bool(storage.archive_every) and (
-                progress[unit] // storage.archive_every > before[unit] // storage.archive_every
-            )
-            if last or requests or archive or _due(progress.iteration, storage.checkpoint_every):
+            by_iterations = storage.archive_unit == "iterations"
+            done, now = (x.iteration if by_iterations else x.updates for x in (before, progress))
+            archive = storage.archive_every > 0 and now // storage.archive_every > done // storage.archive_every
+            stopping = bool(requests)  # asked once: what comes later stops the next iteration
+            if last or stopping or archive or _due(progress.iteration, storage.checkpoint_every):
                 writer.checkpoint(state, progress, archive=archive)
-            if requests and not last:
+            if stopping and not last:
                 raise Stopped(requests[0])
     return run
 
