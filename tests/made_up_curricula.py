@@ -18,7 +18,7 @@ def entry(run: Run, name: int, score: float | None, *, parent=-1, generation=0, 
     level = design.sample(jax.random.key(name))
     about = {key: value.item() for key, value in design.describe(level).items()}
     return {
-        "name": name,
+        "id": name,
         "parent": parent,
         "generation": generation,
         "score": score,

@@ -415,11 +415,11 @@ def test_runs_are_found_in_directories(tmp_path):
 
 
 def named(name: int, parent: int = -1) -> dict:
-    return {"name": name, "parent": parent}
+    return {"id": name, "parent": parent}
 
 
 def names(chains: list[list[dict]]) -> list[list[int]]:
-    return [[each["name"] for each in chain] for chain in chains]
+    return [[each["id"] for each in chain] for chain in chains]
 
 
 def test_lineages_lead_through_all_snapshots():

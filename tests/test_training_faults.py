@@ -15,7 +15,7 @@ import pytest
 from short_runs import CONFIG, content, short_programs
 
 from tutelage import files
-from tutelage.analysis.results import read_study
+from tutelage.analysis.results import Results
 from tutelage.cli import main
 from tutelage.files import sole_writer
 from tutelage.training import checkpoints
@@ -129,7 +129,7 @@ VERBS = {
     "timing": lambda run: Run.load(run).timing(),
     "evaluations": lambda run: Run.load(run).evaluations(),
     "snapshots": lambda run: Run.load(run).snapshots(),
-    "compare": lambda run: read_study([Run.load(run)]),
+    "compare": lambda run: Results([Run.load(run)]).study(),
     "policy": lambda run: Run.load(run).params,
 }
 
@@ -546,7 +546,7 @@ def test_no_steps_at_all_are_not_taken_for_the_default(run, option):
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 2**63, 99999999999999999999])
 def test_seeds_that_would_repeat_others_are_refused(tmp_path, seed):
-    with pytest.raises(InputError, match=f"seed must be .*, not {seed}"):
+    with pytest.raises(InputError, match=f"A seed is a number from 0 .*, not {seed}"):
         train(replace(CONFIG, seed=seed), tmp_path / "run", programs=short_programs(), quiet=True)
     assert not (tmp_path / "run").exists()
 

@@ -259,7 +259,7 @@ def test_commands_for_a_run_work_as_printed(tmp_path):
     run = Run(tmp_path / "my run", CONFIG)
     assert run.command("resume", str(run.directory)) == f"tutelage resume '{tmp_path}/my run'"
     own = Run(tmp_path, replace(CONFIG, setup=OwnSetup()))
-    assert own.command("resume", "x") == f"tutelage resume x --domain {__name__}:OwnSetup"
+    assert own.command("resume", "x") == f"tutelage resume x --allow {__name__}"
 
 
 def test_a_run_that_is_only_staged_is_not_found(copy, tmp_path):

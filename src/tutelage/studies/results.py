@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.files import csv_text, read_csv, write_atomically
+from tutelage.files import csv_text, write_atomically
 from tutelage.studies.study import StudyRun
-from tutelage.training.run import CONFIG, EVALUATION_COLUMNS, PROGRESS, TIMING, Run
+from tutelage.training.run import CONFIG, EVALUATION_COLUMNS, PROGRESS, Run
 from tutelage.types import InputError
 
 WHO = ("variant", "method", "seed")
@@ -74,7 +74,7 @@ def _averages(metrics: dict[str, np.ndarray], iterations: Sequence[int]) -> list
 
 def _summary(run: Run, metrics: dict[str, np.ndarray]) -> dict[str, Any]:
     last = {name: int(metrics[name][-1]) if metrics else 0 for name in PROGRESS}
-    seconds = sum(float(row["seconds"]) for row in read_csv(run.directory / TIMING))
+    seconds = sum(row["seconds"] for row in run.timing())
     limit = run.config.total_updates
     finished = last["steps"] >= run.config.total_steps or (limit is not None and last["updates"] >= limit)
     return last | {"finished": finished, "seconds": round(seconds, 1), "devices": run.config.devices}

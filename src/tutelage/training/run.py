@@ -85,7 +85,7 @@ TIMING_COLUMNS = ("iteration", "seconds", "steps_per_second")
 
 EVALUATION_COLUMNS = (*PROGRESS, "suite", "level", "episodes", "greedy", "solved", "return", "length")
 
-SNAPSHOT_ENTRY = {"name", "parent", "generation", "score", "return", "about", "level"}
+SNAPSHOT_ENTRY = {"id", "parent", "generation", "score", "return", "about", "level"}
 """What a snapshot says at least of each of its levels."""
 
 Row = dict[str, Any]

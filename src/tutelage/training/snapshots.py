@@ -40,7 +40,7 @@ class Snapshots:
             keys = jax.random.split(choice_key, self.count)
             queues, _ = self._propose(jax.device_get(state.generator), keys)
             levels = jax.tree.map(lambda x: np.asarray(x[:, 0]), queues)
-            entries = [{"name": i, "parent": -1, "generation": 0, "score": None} for i in range(self.count)]
+            entries = [{"id": i, "parent": -1, "generation": 0, "score": None} for i in range(self.count)]
             about = {"source": "generator", "size": self.count, "capacity": self.count}
         else:
             buffer = jax.tree.map(lambda x: x[0], jax.device_get(state.buffers))
@@ -99,7 +99,7 @@ def chosen(buffer: Buffer, count: int, random: np.random.Generator) -> np.ndarra
 def _entry(buffer: Buffer, slot: int) -> dict[str, Json]:
     entries = buffer.entries
     return {
-        "name": int(entries.id[slot]),
+        "id": int(entries.id[slot]),
         "parent": int(entries.parent[slot]),
         "generation": int(entries.generation[slot]),
         "score": float(entries.score[slot]),
