@@ -1,5 +1,5 @@
 # Two commands set everything up on a fresh machine with python3 (with venv) and make:
-#   make quickstart   trains PLR⊥ on mazes for a few minutes, evaluates it and writes a report
+#   make quickstart   trains PLR⊥ on mazes for some minutes, evaluates it and writes a report
 #   make test         lint, format, types, import layers, then the tests
 # Each makes the virtual environment on its first call and reuses it afterwards. For work on the code:
 #   make test-fast    the tests that are not marked slow
