@@ -22,6 +22,7 @@ from tutelage.curriculum.parts import Parts
 from tutelage.domains.maze import MazeDesign, MazeEnv
 from tutelage.learning.mesh import use_cores
 from tutelage.networks.maze_student import MazeStudent, maze_student, plain_maze_student
+from tutelage.networks.maze_teacher import MazeTeacher, plain_maze_teacher
 from tutelage.networks.racing_student import RacingStudent, plain_racing_student
 from tutelage.training.config import Evaluation
 from tutelage.training.presets.maze import MazeSetup
@@ -65,7 +66,7 @@ class TrainingSpeed:
     methods: tuple[str, ...] = ("dr", "plr", "plr-perp", "accel", "minimax", "paired", "repaired")
     """Which methods to measure; domain randomisation is always among them."""
     plain: bool = True
-    """Also measure the plain flax student, differentiated by JAX."""
+    """Also measure the plain flax student, and the plain teacher of PAIRED and REPAIRED, differentiated by JAX."""
     bfloat16: bool = False
     """Also measure matrix products of bfloat16 operands."""
     teacher_lstm: bool = True
@@ -88,7 +89,12 @@ class TrainingSpeed:
             candidates["dr, plain flax"] = method, replace(parts, student=plain_maze_student(MazeStudent()))
         if self.bfloat16:
             candidates["dr, bfloat16"] = method, replace(parts, student=maze_student(dtype=jnp.bfloat16))
-        candidates |= {name: self._paper(name) for name in self.methods}
+        for name in self.methods:
+            candidates[name] = self._paper(name)
+            if self.plain and name in ("paired", "repaired"):
+                lstm = name == "paired" and self.teacher_lstm
+                teacher = plain_maze_teacher(MazeTeacher(hidden=256 if lstm else None))
+                candidates[f"{name}, plain"] = candidates[name][0], replace(candidates[name][1], teacher=teacher)
         steps = self.num_envs * self.num_steps
         print(f"{'method':>16} {'steps/s':>9} {'× DR':>6} {'explore':>9} {'exploit':>9} {'compile':>9}")
         rate = 0.0

@@ -33,7 +33,7 @@ from tutelage import (
 )
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Params, from_flax
-from tutelage.learning.rollout import play
+from tutelage.learning.rollout import collect_rollout
 from tutelage.training.config import Evaluation
 from tutelage.types import Key
 
@@ -200,7 +200,7 @@ def crossed(params: Params) -> jax.Array:
     river_keys, keys = jax.random.split(jax.random.key(1), (2, 1024))
     rivers = jax.vmap(DOMAIN.design.sample)(river_keys)
     queues = jax.tree.map(lambda x: x[:, None], rivers)
-    rollout, _ = play(DOMAIN.env, STUDENT, params, keys, queues, DOMAIN.env.horizon)
+    rollout, _ = collect_rollout(DOMAIN.env, STUDENT, params, keys, queues, DOMAIN.env.horizon)
     return rollout.reward.sum() / jax.vmap(best_return)(rivers).sum()
 
 

@@ -1,6 +1,6 @@
 """Probe environments: each isolates one thing that learning must get right, and its exact answer is known.
 
-Also the smallest networks that can learn them, and the loop of playing and learning that the tests share.
+Also the smallest networks that can learn them, and the loop of rollouts and updates that the tests share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from tutelage.learning import mesh, ppo
 from tutelage.learning.distributions import Beta, Categorical
 from tutelage.learning.network import Head, Network, from_flax
-from tutelage.learning.rollout import Rollout, play
+from tutelage.learning.rollout import Rollout, collect_rollout
 from tutelage.types import Box, Discrete, Env, Key, Space, Step
 
 
@@ -124,7 +124,7 @@ class Recall(Match):
 
 @dataclass(frozen=True)
 class Endless(Probe):
-    """Reward 1 at each step of a task without end, which a limit of time cuts after `limit` steps.
+    """Reward 1 at each step of a task without end, which a time limit cuts after `limit` steps.
 
     V = 1 / (1 − γ). If the limit counts as an end, V = (1 − γⁿ) / (1 − γ) with n steps to go, which needs a `clock`.
     """
@@ -170,7 +170,7 @@ class Faulty(Match):
 
 @dataclass(frozen=True)
 class Wait(Env):
-    """The level says how long an episode lasts: from one step to `horizon`, and for ever if it says more.
+    """The level says how long an episode lasts: from one step to `horizon`, and forever if it says more.
 
     Each step earns the action and the draw of a random number; after the end rewards are not numbers.
     """
@@ -197,7 +197,7 @@ class Wait(Env):
 
 
 class Small(nn.Module):
-    """A policy without memory; `dims` of a real action, or None for two discrete ones."""
+    """A policy that is not recurrent; `dims` of a real action, or None for two discrete ones."""
 
     dims: int | None = None
 
@@ -208,7 +208,7 @@ class Small(nn.Module):
 
 
 class Remembering(nn.Module):
-    """A policy with a memory, whose carry is f32[B, 16]."""
+    """A recurrent policy, whose carry is f32[B, 16]."""
 
     @nn.compact
     def __call__(self, carry: jax.Array, obs: jax.Array, first: jax.Array) -> tuple[jax.Array, Head]:
@@ -258,11 +258,11 @@ Iteration = Callable[[ppo.Learner, Key], tuple[ppo.Learner, ppo.Metrics, Rollout
 
 
 def iteration(env: Env, network: Network, settings: ppo.PPO, batch: int, length: int, queues: Any = ()) -> Iteration:
-    """One round of playing and learning, to be run on devices; the rollout that comes back is whole."""
+    """One rollout and its update, to be run on devices; the rollout that comes back is whole."""
 
     def iterate(learner: ppo.Learner, key: Key) -> tuple[ppo.Learner, ppo.Metrics, Rollout]:
         play_key, learn_key = jax.random.split(key)
-        rollout, _ = play(
+        rollout, _ = collect_rollout(
             env,
             network,
             network.pack(learner.params),
@@ -280,9 +280,9 @@ def iteration(env: Env, network: Network, settings: ppo.PPO, batch: int, length:
 
 
 def gathered(rollout: Rollout) -> Rollout:
-    """The whole rollout, put together from every device's workers."""
-    by_worker = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), rollout._replace(last_value=rollout.last_value[None]))
-    together = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), mesh.whole(by_worker))
+    """The whole rollout, put together from every device's envs."""
+    by_env = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), rollout._replace(last_value=rollout.last_value[None]))
+    together = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), mesh.whole(by_env))
     return together._replace(last_value=together.last_value[0])
 
 
@@ -293,8 +293,8 @@ def train(
     iterate = iteration(env, network, settings, batch, length)
 
     def all_of_it(key: Key) -> ppo.Learner:
-        begin_key, key = jax.random.split(key)
-        learner = ppo.init(settings, network, begin_key, example(env))
+        init_key, key = jax.random.split(key)
+        learner = ppo.init(settings, network, init_key, example(env))
         keys = jax.random.split(key, iterations)
         return jax.lax.scan(lambda learner, key: (iterate(learner, key)[0], None), learner, keys)[0]
 
@@ -302,6 +302,6 @@ def train(
 
     def say(obs: jax.Array) -> Head:
         first = jnp.zeros(obs.shape[:2], bool).at[0].set(True)
-        return network.apply(network.pack(learner.params), network.carry(obs.shape[1]), obs, first)[1]
+        return network.apply(network.pack(learner.params), network.initial_carry(obs.shape[1]), obs, first)[1]
 
     return say

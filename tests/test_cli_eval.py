@@ -118,7 +118,7 @@ def test_play_refuses_what_it_cannot_show(directory, capsys, tmp_path):
 
 def test_a_policy_acts_in_three_lines(directory):
     run = Run.load(directory)
-    memory = run.policy.start()
+    carry = run.policy.initial_carry()
     _, obs = run.domain.env.reset(jax.random.key(0), run.domain.env.load(run.domain.design.sample(jax.random.key(1))))
-    action, memory = run.policy.act(obs, memory, jax.random.key(2))
+    action, carry = run.policy.act(obs, carry, jax.random.key(2))
     assert 0 <= int(action) < 7

@@ -13,7 +13,7 @@ from tutelage.domains import maze
 from tutelage.learning import mesh
 from tutelage.learning.ppo import PPO
 from tutelage.learning.returns import episodes
-from tutelage.learning.rollout import play
+from tutelage.learning.rollout import collect_rollout
 from tutelage.networks.maze_student import MazeStudent, maze_student
 from tutelage.networks.maze_teacher import MazeTeacher, maze_teacher
 
@@ -42,7 +42,7 @@ def solved_rate():
     def rate(students):
         params = jax.tree.map(lambda x: x[0], students.params)
         queues = jax.tree.map(lambda x: x[:, None], levels)
-        rollout, _ = play(DOMAIN.env, STUDENT, STUDENT.pack(params), keys, queues, 80)
+        rollout, _ = collect_rollout(DOMAIN.env, STUDENT, STUDENT.pack(params), keys, queues, 80)
         return jax.vmap(episodes, (1, 1))(rollout.reward, rollout.done).solved
 
     return lambda state: float(np.asarray(rate(jax.device_get(state.students)))[solvable].mean())

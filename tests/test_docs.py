@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tutelage import cli
+from tutelage import METHODS, cli
+from tutelage.curriculum import methods
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -75,6 +76,16 @@ def test_commands_can_be_read(name, monkeypatch, tmp_path):
     for arguments in commands(name):
         if "--config" not in arguments:  # that file is another run's
             cli._parse(arguments)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_page_of_a_method_shows_its_record_and_its_command(name):
+    page = f"docs/methods/{name.replace('-', '_')}.md"
+    (record,) = blocks(page, "python")
+    namespace = dict(vars(methods))
+    exec(record, namespace)
+    assert namespace[record.partition(" ")[0]] == METHODS[name]
+    assert ["train", name] in [arguments[:2] for arguments in commands(page)]
 
 
 def module_of_mine():

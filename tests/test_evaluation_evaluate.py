@@ -48,7 +48,7 @@ def evaluator():
     return Evaluator(MAZES, FEW, STUDENT, episodes=6)
 
 
-def test_short_episodes_are_not_favoured():
+def test_short_episodes_are_not_favored():
     """Whoever counts the first N episodes to end sees hardly any that take forty times as long."""
     episodes = 200
     (score,) = Evaluator(WAIT, (COIN,), uniform_network(Discrete(2)), episodes)((), KEY)
@@ -101,14 +101,14 @@ def test_large_levels_that_never_change_are_played_apart_by_one_program(monkeypa
         np.testing.assert_array_equal(one.returns, other.returns)
 
 
-def test_a_fixed_level_is_loaded_once_and_large_scenes_get_few_workers(monkeypatch):
+def test_a_fixed_level_is_loaded_once_and_large_scenes_get_few_envs(monkeypatch):
     fixed, drawn = (Draws([ENTRIES[name]], 50) for name in ("Labyrinth", "SmallCorridor"))
-    assert fixed.alike
-    assert not drawn.alike
+    assert fixed.same_level
+    assert not drawn.same_level
     monkeypatch.setattr(evaluate, "MEMORY", 40_000)  # a maze's scene takes some 8 kB
-    assert evaluate._workers(fixed, 50) == 16
-    assert 1 <= evaluate._workers(drawn, 50) < 16
-    assert evaluate._workers(fixed, 1000) == 64
+    assert evaluate._num_envs(fixed, 50) == 16
+    assert 1 <= evaluate._num_envs(drawn, 50) < 16
+    assert evaluate._num_envs(fixed, 1000) == 64
 
 
 def test_scores_come_in_order_and_their_statistics_are_right(evaluator, params):

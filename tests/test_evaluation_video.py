@@ -14,7 +14,7 @@ from tutelage.domains.maze.image import AGENT, LIGHT, frame
 from tutelage.domains.maze.level import parse
 from tutelage.evaluation.baselines import uniform_network
 from tutelage.evaluation.evaluate import Evaluator
-from tutelage.evaluation.video import frames, video, watch
+from tutelage.evaluation.video import frames, watch
 from tutelage.learning.policy import Policy
 from tutelage.types import Discrete, InputError
 
@@ -41,7 +41,7 @@ def test_frames_are_evenly_spaced_and_end_with_the_end():
     episode = watch(MAZES, level, POLICY, KEY)
     everything = frames(MAZES, episode)
     assert len(everything) == episode.length + 1
-    few = video(MAZES, level, POLICY, KEY, 5)
+    few = frames(MAZES, episode, 5)
     assert len(few) == 5
     np.testing.assert_array_equal(few[0], everything[0])
     np.testing.assert_array_equal(few[-1], everything[-1])
@@ -50,9 +50,9 @@ def test_frames_are_evenly_spaced_and_end_with_the_end():
         frames(MAZES, episode, 0)
 
 
-def test_a_domain_that_draws_no_moments_shows_the_level():
+def test_a_domain_that_draws_zero_moments_shows_the_level():
     level = MAZES.design.sample(KEY)
-    (picture,) = video(replace(MAZES, frame=None), level, POLICY, KEY)
+    (picture,) = frames(replace(MAZES, frame=None), watch(MAZES, level, POLICY, KEY))
     np.testing.assert_array_equal(picture, MAZES.design.image(level))
 
 
@@ -73,8 +73,8 @@ def test_a_mazes_frame_lights_what_the_agent_sees(see_through):
     other = np.zeros((7, 7), bool)
     other[4:, 5:] = True  # where the other agent looks
     assert (lit[~other] == expected[~other]).all()
-    centre = tiles[3, 3, side // 2, side // 2].astype(int)
-    assert abs(centre - (0.75 * AGENT + 0.25 * LIGHT)).max() <= 1
+    center = tiles[3, 3, side // 2, side // 2].astype(int)
+    assert abs(center - (0.75 * AGENT + 0.25 * LIGHT)).max() <= 1
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_race_is_shown_from_the_seat_and_from_above():
     domain = racing.domain()
     entry = domain.suites["bezier"][0]
     short = replace(entry, env=replace(entry.env, frames=40))
-    pictures = video(domain, short, Policy(uniform_network(domain.env.actions), ()), KEY, 3)
+    pictures = frames(domain, watch(domain, short, Policy(uniform_network(domain.env.actions), ()), KEY), 3)
     assert [picture.shape for picture in pictures] == [(480, 960, 3)] * 3
     above = [picture[:, 480:] for picture in pictures]
     red = [np.argwhere((picture == [204, 0, 0]).all(-1)) for picture in above]

@@ -34,20 +34,20 @@ def one_by_one(network: Network, weights: object, keys: jax.Array, levels: jax.A
     """The same in the plainest way: a loop over episodes and a loop over steps."""
 
     @partial(jax.jit, compiler_options=SOON)
-    def once(memory: object, state: object, obs: jax.Array, level: jax.Array, key: jax.Array, time: jax.Array) -> tuple:
+    def once(carry: object, state: object, obs: jax.Array, level: jax.Array, key: jax.Array, time: jax.Array) -> tuple:
         act_key, env_key = jax.random.split(jax.random.fold_in(key, time))
-        memory, head = network.apply(weights, memory, obs[None, None], (time == 0)[None, None])
+        carry, head = network.apply(weights, carry, obs[None, None], (time == 0)[None, None])
         policy = jax.tree.map(lambda x: x[0, 0], head.policy)
         state, step = ENV.step(env_key, level, state, policy.mode() if greedy else policy.sample(act_key))
-        return memory, state, step
+        return carry, state, step
 
     totals, lengths = [], []
     for key, level in zip(keys, levels, strict=True):
         reset_key, key = jax.random.split(key)
-        (state, obs), memory = ENV.reset(reset_key, level), network.carry(1)
+        (state, obs), carry = ENV.reset(reset_key, level), network.initial_carry(1)
         total, time, over = np.float32(0), 0, False
         while not over:
-            memory, state, step = once(memory, state, obs, level, key, jnp.int32(time))
+            carry, state, step = once(carry, state, obs, level, key, jnp.int32(time))
             total, time, over, obs = total + np.float32(step.reward), time + 1, bool(step.terminated), step.obs
         totals.append(total)
         lengths.append(time)
@@ -55,36 +55,55 @@ def one_by_one(network: Network, weights: object, keys: jax.Array, levels: jax.A
 
 
 @pytest.mark.parametrize("greedy", [False, True])
-@pytest.mark.parametrize("workers", [1, 3, 8, 64])
-def test_a_queue_gives_what_playing_one_by_one_gives_bit_for_bit(workers, greedy):
+@pytest.mark.parametrize("num_envs", [1, 3, 8, 64])
+def test_a_queue_gives_what_playing_one_by_one_gives_bit_for_bit(num_envs, greedy):
     network = remembering()
     weights, keys, levels = setting(network, 20)
     expected = one_by_one(network, weights, keys, levels, greedy)
-    outcome = queued(network, weights, keys, levels, workers=workers, greedy=greedy)
-    np.testing.assert_array_equal(outcome.length, levels)
-    np.testing.assert_array_equal(outcome.length, expected.length)
-    np.testing.assert_array_equal(outcome.total, expected.total)
-    assert len(set(expected.total.tolist())) > 3  # else equality would prove little
+    outcome = queued(network, weights, keys, levels, num_envs=num_envs, greedy=greedy)
+    np.testing.assert_array_equal(outcome.lengths, levels)
+    np.testing.assert_array_equal(outcome.lengths, expected.lengths)
+    np.testing.assert_array_equal(outcome.returns, expected.returns)
+    assert len(set(expected.returns.tolist())) > 3  # else equality would prove little
 
 
 def test_one_level_for_all_is_the_same_as_that_level_many_times():
     network = remembering()
     weights, keys, _ = setting(network, 11)
-    many = queued(network, weights, keys, jnp.full(11, LONG), workers=4)
-    one = queued(network, weights, keys, jnp.int32(LONG), workers=4, alike=True)
-    np.testing.assert_array_equal(one.total, many.total)
-    np.testing.assert_array_equal(one.length, many.length)
+    many = queued(network, weights, keys, jnp.full(11, LONG), num_envs=4)
+    one = queued(network, weights, keys, jnp.int32(LONG), num_envs=4, same_level=True)
+    np.testing.assert_array_equal(one.returns, many.returns)
+    np.testing.assert_array_equal(one.lengths, many.lengths)
 
 
 def test_an_environment_that_never_ends_is_left_at_its_horizon():
     network = from_flax(Small())
     weights, keys, _ = setting(network, 5)
-    outcome = queued(network, weights, keys, jnp.full(5, 10 * LONG), workers=2)
-    np.testing.assert_array_equal(outcome.length, LONG)
+    outcome = queued(network, weights, keys, jnp.full(5, 10 * LONG), num_envs=2)
+    np.testing.assert_array_equal(outcome.lengths, LONG)
 
 
 def test_what_an_environment_says_after_its_end_does_not_count():
     network = from_flax(Small())
     weights, keys, levels = setting(network, 9)
-    outcome = queued(network, weights, keys, levels, workers=9)  # short ones are stepped on beside the long ones
-    assert np.isfinite(outcome.total).all()
+    outcome = queued(network, weights, keys, levels, num_envs=9)  # short ones are stepped on beside the long ones
+    assert np.isfinite(outcome.returns).all()
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_a_recording_holds_every_state_and_reward(num_envs):
+    network = remembering()
+    weights, keys, levels = setting(network, 7)
+    outcome = queued(network, weights, keys, levels, num_envs=num_envs, record=True)
+    plain = queued(network, weights, keys, levels, num_envs=num_envs)
+    np.testing.assert_array_equal(outcome.returns, plain.returns)
+    assert plain.recording == ()
+    states, rewards, _ = outcome.recording
+    assert rewards.shape == (7, LONG)
+    assert states.time.shape == (7, LONG + 1)
+    for episode, length in enumerate(levels):
+        np.testing.assert_array_equal(states.time[episode, : length + 1], np.arange(length + 1))
+        np.testing.assert_array_equal(rewards[episode, length:], 0)
+        np.testing.assert_array_equal(states.time[episode, length + 1 :], 0)
+        total = np.cumsum(np.asarray(rewards[episode, :length]), dtype=np.float32)[-1]
+        assert total == outcome.returns[episode]

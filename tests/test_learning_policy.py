@@ -30,14 +30,14 @@ def path(tmp_path):
 def test_acting_step_by_step_is_what_the_network_says_of_the_whole_episode():
     policy, obs = Policy(NETWORK, PARAMS), jax.random.normal(KEY, (5, 1, 2))
     first = jnp.zeros((5, 1), bool).at[0].set(True)
-    _, head = NETWORK.apply(PARAMS, NETWORK.carry(1), obs, first)
+    _, head = NETWORK.apply(PARAMS, NETWORK.initial_carry(1), obs, first)
     keys = jax.random.split(KEY, 5)
-    memory = policy.start()
+    carry = policy.initial_carry()
     for t in range(5):
         expected = jax.tree.map(lambda x, t=t: x[t, 0], head.policy)
-        likeliest, _ = policy.act(obs[t, 0], memory)
-        action, memory = policy.act(obs[t, 0], memory, keys[t])
-        assert likeliest == expected.mode()
+        greedy, _ = policy.act(obs[t, 0], carry)
+        action, carry = policy.act(obs[t, 0], carry, keys[t])
+        assert greedy == expected.mode()
         assert action == expected.sample(keys[t])
         assert action.shape == ()
 

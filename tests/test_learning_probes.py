@@ -26,7 +26,8 @@ def test_value_of_a_constant_and_no_preference_where_there_is_nothing_to_prefer(
 
 
 def test_value_depends_on_the_observation():
-    head = train(Sign(), small(), SETTINGS)(SIGNS)
+    # with a constant learning rate the last steps' noise is as large as the tolerance
+    head = train(Sign(), small(), replace(SETTINGS, anneal_updates=1200))(SIGNS)
     assert_allclose(head.value, [[1.0, -1.0]], atol=0.05)
 
 
@@ -54,13 +55,13 @@ def test_real_actions_hit_what_they_see():
     assert_allclose(head.value, 0.0, atol=0.15)
 
 
-def test_memory_across_steps():
+def test_recurrence_across_steps():
     head = train(Recall(), remembering(), SETTINGS)(CUES)
     assert_allclose(jax.nn.softmax(head.policy.logits)[1, :, 1], [1.0, 0.0], atol=0.05)
     assert_allclose(head.value, [[GAMMA, GAMMA], [1.0, 1.0]], atol=0.1)
 
 
-def test_without_memory_it_cannot_be_solved():
+def test_without_recurrence_it_cannot_be_solved():
     head = train(Recall(), small(), SETTINGS)(CUES)
     one_way = jax.nn.softmax(head.policy.logits)[1, :, 1]
     assert one_way[0] == one_way[1]
@@ -73,12 +74,12 @@ def test_without_memory_it_cannot_be_solved():
     ("network", "tolerance"),
     [
         pytest.param(small(), 0.1, id="feed-forward"),
-        # What a memory says after the last step was never trained on, so it need not be exactly right; but a limit
+        # The value after the last step was never trained on, so it need not be exactly right; but a limit
         # that counted as an end would give 2.44.
         pytest.param(remembering(), 0.5, id="recurrent", marks=pytest.mark.slow),
     ],
 )
-def test_a_limit_of_time_that_does_not_end_the_task(network, tolerance):
+def test_a_time_limit_that_does_not_end_the_task(network, tolerance):
     # the rollout's end falls in the middle of an episode, so it too has to be looked beyond
     head = train(Endless(), network, replace(SETTINGS, bootstrap_on_truncation=True), iterations=250, length=7)(
         jnp.eye(4)[None, :1]
@@ -86,7 +87,7 @@ def test_a_limit_of_time_that_does_not_end_the_task(network, tolerance):
     assert_allclose(head.value, 1 / (1 - GAMMA), atol=tolerance)
 
 
-def test_a_limit_of_time_that_ends_the_task():
+def test_a_time_limit_that_ends_the_task():
     head = train(Endless(clock=True), small(), SETTINGS, length=7)(jnp.eye(4)[None, :3])
     to_go = np.array([[3, 2, 1]])
     assert_allclose(head.value, (1 - GAMMA**to_go) / (1 - GAMMA), atol=0.1)

@@ -13,8 +13,8 @@ from tutelage.learning.returns import (
     endings,
     episodes,
     gae,
-    no_moments,
     update_moments,
+    zero_moments,
 )
 
 NO = jnp.zeros(3, bool)
@@ -38,7 +38,7 @@ def test_gae_by_hand_across_a_termination():
     assert_allclose(advantage, [0.625 + 1.75 / 4, 1.75, 6])
 
 
-def test_gae_by_hand_across_a_limit_of_time():
+def test_gae_by_hand_across_a_time_limit():
     # V' = 0.25, 8, 4; the worth of what would have followed counts, the next episode's advantage does not
     advantage = gae(REWARD, VALUE, NO, _at(1), jnp.array([99.0, 8.0, 99.0]), jnp.float32(4), 0.5, 0.5)
     assert_allclose(advantage, [0.625 + 5.75 / 4, 5.75, 6])
@@ -54,7 +54,7 @@ def test_a_termination_at_the_limit_is_a_termination():
 def test_an_end_at_the_last_step_hides_the_last_value(end):
     ended = {"terminated": NO, "truncated": NO} | {end: _at(2)}
     advantage = gae(
-        REWARD, VALUE, **ended, truncation_value=jnp.zeros(3), last_value=jnp.float32(4), gamma=0.5, gae_lambda=1
+        REWARD, VALUE, **ended, truncation_value=jnp.zeros(3), last_value=jnp.float32(4), gamma=0.5, gae_lambda=1.0
     )
     assert_allclose(advantage[-1], 3 + 1)
 
@@ -140,28 +140,28 @@ def test_discounted_sums_by_hand_begin_anew_with_each_episode():
     assert_allclose(sums, [1, 2.5, 4, 10])
 
 
-def _widened(batches: list[np.ndarray], devices: int) -> RunningMoments:
-    """The spread after all of them, each batch [B, T] split over devices by B."""
+def _updated(batches: list[np.ndarray], devices: int) -> RunningMoments:
+    """The moments after all of them, each batch [B, T] split over devices by B."""
 
     def over_all(batches: list[jax.Array]) -> RunningMoments:
-        spread = no_moments()
+        moments = zero_moments()
         for values in batches:
-            spread = update_moments(spread, mesh.own(values))
-        return spread
+            moments = update_moments(moments, mesh.own(values))
+        return moments
 
     return jax.jit(mesh.on_devices(over_all, mesh.make_mesh(4, devices)))([jnp.asarray(x) for x in batches])
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_widening_equals_the_moments_of_all_values_together(devices):
+def test_updates_give_the_moments_of_all_values_together(devices):
     random = np.random.default_rng(0)
     batches = [random.normal(5 * i, 1 + i, (4, 3 + i)).astype(np.float32) for i in range(4)]
     values = np.concatenate([x.ravel() for x in batches])
-    spread = _widened(batches, devices)
-    assert spread.seen == values.size
-    assert_allclose(spread.mean, values.mean(), rtol=1e-5)
-    assert_allclose(spread.deviation, values.std(), rtol=1e-5)
+    moments = _updated(batches, devices)
+    assert moments.number == values.size
+    assert_allclose(moments.mean, values.mean(), rtol=1e-5)
+    assert_allclose(moments.std, values.std(), rtol=1e-5)
 
 
-def test_the_deviation_is_one_before_anything_was_seen():
-    assert no_moments().deviation == 1
+def test_the_std_is_one_before_anything_was_seen():
+    assert zero_moments().std == 1

@@ -1,5 +1,6 @@
 """The fast core is the plain flax module: same outputs, same carry, same gradients, however time is cut."""
 
+import re
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from probes import SOON
 from tutelage.learning.network import Head, Network
 from tutelage.networks import lstm
 from tutelage.networks.maze_student import MazeStudent, maze_student, plain_maze_student
+from tutelage.types import InputError
 
 TINY = MazeStudent(actions=3, filters=4, embedding=2, hidden=8, head=(12, 16))
 RELEASED = MazeStudent(actions=7, filters=3, hidden=12, head=(32,), activation=nn.tanh)
@@ -93,7 +95,7 @@ def overall_error(ours: Any, theirs: Any) -> float:
 CASES = {
     "chunks divide": (TINY, 6, 3, 5, 3),
     "a shorter last chunk": (TINY, 7, 3, 5, 3),
-    "one long chunk, one worker": (TINY, 5, 1, 7, 32),
+    "one long chunk, one env": (TINY, 5, 1, 7, 32),
     "the released heads": (RELEASED, 4, 2, 7, 3),
     "a last chunk of one step": (RELEASED, 3, 2, 5, 2),
 }
@@ -161,7 +163,7 @@ def test_nothing_crosses_the_beginning_of_an_episode():
 
     value, by_carry = jax.jit(jax.value_and_grad(late_value), compiler_options=SOON)(case.carry)
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(by_carry))
-    fresh = case.steps(4, 7)._replace(carry=lstm.zeros(3, TINY.hidden))
+    fresh = case.steps(4, 7)._replace(carry=lstm.zero_carry(3, TINY.hidden))
     alone = jax.jit(partial(apply, network), compiler_options=SOON)(fresh)[1].value.sum()
     assert_allclose(value, alone, rtol=1e-5)
 
@@ -191,3 +193,11 @@ def test_halved_columns_turn_sigmoids_into_tanh():
 def test_both_networks_say_they_remember():
     assert maze_student(TINY).recurrent
     assert plain_maze_student(TINY).recurrent
+
+
+@pytest.mark.parametrize("wrong", [{"hidden": -4}, {"hidden": 0}, {"head": (-1,)}, {"filters": 0}, {"embedding": 0}])
+def test_sizes_that_make_no_sense_are_refused_in_words(wrong):
+    ((name, size),) = wrong.items()
+    says = re.escape(f"MazeStudent needs layers with at least one unit; got {name} = {size}.")
+    with pytest.raises(InputError, match=says):
+        maze_student(MazeStudent(**wrong))

@@ -12,7 +12,7 @@ from probes import SOON
 from tutelage.domains.maze.design import MazeEditor
 from tutelage.learning import mesh, ppo
 from tutelage.learning.network import Network
-from tutelage.learning.rollout import play
+from tutelage.learning.rollout import collect_rollout
 from tutelage.networks import projection
 from tutelage.networks.maze_teacher import SEQUENCE, MazeTeacher, maze_teacher, plain_maze_teacher
 from tutelage.types import InputError
@@ -54,7 +54,7 @@ def edited(editor: MazeEditor, module: MazeTeacher, batch: int, length: int | No
     keys = jax.random.split(jax.random.key(1), batch)
 
     def record(params: Any) -> Any:
-        return play(editor, network, network.pack(params), keys, (), length or editor.horizon)[0]
+        return collect_rollout(editor, network, network.pack(params), keys, (), length or editor.horizon)[0]
 
     return params, jax.jit(record, compiler_options=SOON)(params)
 
@@ -89,7 +89,7 @@ def compare(module: MazeTeacher, params: Any, obs: Any, first: jax.Array, **opti
     """Assert that outputs and gradients equal the plain ones, from a cleared carry on."""
     results = []
     for network in (maze_teacher(module), plain_maze_teacher(module)):
-        carry = network.carry(first.shape[1])
+        carry = network.initial_carry(first.shape[1])
         results.append(jax.jit(partial(differentiate, network), **options)(params, carry, obs, first))
     (ours, our_grads), (theirs, their_grads) = results
     assert worst_error(ours, theirs) < 1e-5
@@ -99,7 +99,7 @@ def compare(module: MazeTeacher, params: Any, obs: Any, first: jax.Array, **opti
 @pytest.mark.parametrize(
     ("editor", "module", "batch"),
     [(EDITOR, TINY, 1), (EDITOR, TINY, 5), (MazeEditor(7, 12), SMALL, 40)],
-    ids=["one worker", "few", "several blocks of changes at a position"],
+    ids=["one env", "few", "several blocks of changes at a position"],
 )
 def test_fast_equals_plain_on_editing_episodes(editor, module, batch):
     params, rollout = edited(editor, module, batch)
@@ -133,12 +133,12 @@ def test_a_mask_forbids_actions(hidden):
     obs = Masked(*rollout.obs, mask)
     compare(module, weights(module, obs), obs, rollout.first, compiler_options=SOON)
     network = maze_teacher(module)
-    _, head = network.apply(network.pack(weights(module, obs)), network.carry(3), obs, rollout.first)
+    _, head = network.apply(network.pack(weights(module, obs)), network.initial_carry(3), obs, rollout.first)
     assert ((head.policy.logits == -jnp.inf) == ~mask).all()
 
 
 @pytest.mark.parametrize("order", ["sequences", "row", "shuffled row"])
-def test_fast_equals_plain_without_memory(order):
+def test_fast_equals_plain_without_recurrence(order):
     """As rollouts have them, as PPO lines them up, and as its minibatches shuffle them."""
     module = TINY.copy(hidden=None)
     _, rollout = edited(EDITOR, TINY, SEQUENCE // EDITOR.horizon)
@@ -154,7 +154,7 @@ def test_fast_equals_plain_without_memory(order):
 def test_acting_step_by_step_equals_learning_from_the_sequence():
     params, rollout = edited(EDITOR, TINY, 3, length=EDITOR.horizon + 4)
     network = maze_teacher(TINY)
-    head = jax.jit(network.apply)(network.pack(params), network.carry(3), rollout.obs, rollout.first)[1]
+    head = jax.jit(network.apply)(network.pack(params), network.initial_carry(3), rollout.obs, rollout.first)[1]
     assert worst_error(rollout.value, head.value) < 1e-5
     assert worst_error(rollout.log_prob, head.policy.log_prob(rollout.action)) < 1e-5
 
@@ -163,14 +163,14 @@ def test_a_sequence_may_be_cut_anywhere():
     params, rollout = edited(EDITOR, TINY, 3)
     network = maze_teacher(TINY)
     packed, apply = network.pack(params), jax.jit(network.apply, compiler_options=SOON)
-    end, whole = apply(packed, network.carry(3), rollout.obs, rollout.first)
-    carry, parts = network.carry(3), []
+    end, whole = apply(packed, network.initial_carry(3), rollout.obs, rollout.first)
+    carry, parts = network.initial_carry(3), []
     for start, stop in [(0, 3), (3, 4), (4, 5), (5, 8)]:
         obs, first = jax.tree.map(lambda x, cut=slice(start, stop): x[cut], (rollout.obs, rollout.first))
         carry, part = apply(packed, carry, obs, first)
         parts.append(part)
     together = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
-    assert worst_error((carry.memory, carry.running.total, together), (end.memory, end.running.total, whole)) < 1e-5
+    assert worst_error((carry.lstm, carry.projection.total, together), (end.lstm, end.projection.total, whole)) < 1e-5
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -178,11 +178,13 @@ def test_gradients_of_one_step_in_mid_episode_equal_plain(first):
     params, rollout = edited(EDITOR, TINY, 3)
     ours, theirs = maze_teacher(TINY), plain_maze_teacher(TINY)
     before, here = (jax.tree.map(lambda x, cut=cut: x[cut], rollout.obs) for cut in (slice(0, 4), slice(4, 5)))
-    carry, _ = jax.jit(ours.apply, compiler_options=SOON)(ours.pack(params), ours.carry(3), before, rollout.first[:4])
+    carry, _ = jax.jit(ours.apply, compiler_options=SOON)(
+        ours.pack(params), ours.initial_carry(3), before, rollout.first[:4]
+    )
     begins = jnp.array([[first, False, False]])
     our_head, our_grads = jax.jit(partial(differentiate, ours), compiler_options=SOON)(params, carry, here, begins)
     their_head, their_grads = jax.jit(partial(differentiate, theirs), compiler_options=SOON)(
-        params, carry.memory, here, begins
+        params, carry.lstm, here, begins
     )
     assert worst_error(our_head, their_head) < 1e-5
     assert worst_error(our_grads, their_grads) < 1e-5
@@ -208,8 +210,8 @@ def test_learning_on_two_devices_equals_plain_on_one():
 
     results = []
     for network, devices in [(maze_teacher(TINY), 2), (plain_maze_teacher(TINY), 1)]:
-        spread = mesh.on_devices(partial(learn, network), mesh.make_mesh(4, devices))
-        results.append(jax.jit(spread, compiler_options=SOON)(params, rollout))
+        run = mesh.on_devices(partial(learn, network), mesh.make_mesh(4, devices))
+        results.append(jax.jit(run, compiler_options=SOON)(params, rollout))
     (ours, our_norm), (theirs, their_norm) = results
     assert worst_error(our_norm, their_norm) < 1e-5
     assert worst_error(ours, theirs) < 1e-4
@@ -234,7 +236,13 @@ def test_a_grid_that_does_not_fit_the_actions_is_refused():
     obs = example(MazeEditor(7, 6))
     packed = network.pack(weights(TINY, obs))
     with pytest.raises(InputError, match="one inner cell for each of its 9 actions"):
-        network.apply(packed, network.carry(1), obs, jnp.ones((1, 1), bool))
+        network.apply(packed, network.initial_carry(1), obs, jnp.ones((1, 1), bool))
+
+
+@pytest.mark.parametrize("wrong", [{"hidden": 0}, {"hidden": -4}, {"head": (8, 0)}, {"filters": -1}])
+def test_sizes_that_make_no_sense_are_refused_in_words(wrong):
+    with pytest.raises(InputError, match="MazeTeacher needs layers with at least one unit"):
+        maze_teacher(MazeTeacher(**wrong))
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def loss(network: Network, case: Case, params: dict) -> jax.Array:
     [
         (RacingStudent(BOX, channels=FEW), (96, 96, 3)),
         (RacingStudent(BOX, channels=FEW), (84, 84, 3)),
-        (RacingStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW), (96, 96, 12)),
+        (RacingStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW, centered=True), (96, 96, 12)),
         (RacingStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW), (97, 100, 2)),
         (
             RacingStudent(BOX, kernels=(2, 2, 3), strides=(2, 2, 1), channels=(4, 5, 6), lean=(0.0, 1.0, -2.0)),
@@ -71,6 +71,21 @@ def test_the_paper_and_the_released_code_end_in_256_features():
         assert params["critic"]["out"]["kernel"].shape == (100, 1)
 
 
+@pytest.mark.parametrize(("centered", "expected"), [(False, (0, 128 / 255, 1)), (True, (-1, 0, 127 / 128))])
+def test_pixels_become_small_numbers(centered, expected):
+    """A convolution that passes pixels on, and a value that is their sum."""
+    module = RacingStudent(BOX, (1,), (1,), (1,), hidden=1, centered=centered)
+    for pixel, value in zip((0, 128, 255), expected, strict=True):
+        obs = jnp.full((1, 1, 1, 1, 1), pixel, jnp.uint8)
+        for network in (racing_student(module), plain_racing_student(module)):
+            params = jax.tree.map(jnp.ones_like, network.init(jax.random.key(0), obs))
+            params = jax.tree_util.tree_map_with_path(
+                lambda path, x: 0 * x if "bias" in str(path[-1]) and "convs" not in str(path[0]) else x, params
+            )
+            seen = network.apply(params, (), obs, jnp.zeros((1, 1), bool))[1].value[0, 0]
+            assert_allclose(seen, 1 + value, rtol=1e-5, atol=1e-6)  # the convolution's bias is one
+
+
 def test_what_was_seen_before_does_not_matter():
     module = RacingStudent(BOX, channels=FEW)
     case = make(module, (80, 80, 3), length=2, batch=2)
@@ -93,7 +108,7 @@ def test_a_lean_moves_the_first_policys_mean():
 
 
 def test_the_student_takes_what_the_environment_shows():
-    env = RacingEnv(view=View(grey=True, stack=2))
+    env = RacingEnv(view=View(gray=True, stack=2))
     network = racing_student(RacingStudent(env.actions))
     obs = jax.ShapeDtypeStruct((1, 1, *env.view.shape), jnp.uint8)
     jax.eval_shape(network.init, jax.random.key(0), obs)

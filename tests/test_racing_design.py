@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutelage.domains.racing import domain, original, suite, track
-from tutelage.domains.racing.design import HALF_SQUARE, RacingDesign
+from tutelage.domains.racing.design import REACH, RELEASED_SPACING, RacingDesign
 from tutelage.domains.racing.env import View
 from tutelage.interop.car_racing import Reference
 from tutelage.types import Design, Env, InputError
@@ -29,7 +29,39 @@ def test_contracts():
 def test_samples_are_valid():
     levels = jax.vmap(DESIGN.sample)(jax.random.split(KEY, 200))
     assert jax.vmap(DESIGN.valid)(levels).all()
-    assert np.abs(levels.points).max() <= HALF_SQUARE
+    assert np.abs(levels.points).max() <= REACH
+
+
+def test_control_points_are_uniform_in_the_papers_disc_or_the_released_codes_square():
+    keys = jax.random.split(KEY, 2000)
+    disc, square = (
+        np.asarray(jax.vmap(RacingDesign(disc=d).sample)(keys).points).reshape(-1, 2) for d in (True, False)
+    )
+    radius = np.linalg.norm(disc, axis=1)
+    assert radius.max() <= REACH + 1e-3
+    # of a disc, half the area lies within 1/√2 of its radius, and a quarter in each quadrant
+    assert (radius < REACH / np.sqrt(2)).mean() == pytest.approx(0.5, abs=0.02)
+    assert ((disc > 0) == (True, False)).all(1).mean() == pytest.approx(0.25, abs=0.02)
+    assert (np.linalg.norm(square, axis=1) > REACH).mean() == pytest.approx(1 - np.pi / 4, abs=0.02)
+
+
+def test_points_too_close_together_are_drawn_again():
+    def closest(points):
+        """As the released code measures it: clockwise from the south, by |Δx + Δy|."""
+        spoke = points - points.mean(0)
+        return np.abs(np.diff(points[np.argsort(np.arctan2(*spoke.T))], axis=0).sum(1)).min()
+
+    keys = jax.random.split(KEY, 300)
+    spaced, free = (
+        np.asarray(jax.vmap(RacingDesign(disc=False, spacing=spacing).sample)(keys).points)
+        for spacing in (RELEASED_SPACING, 0.0)
+    )
+    assert min(map(closest, spaced)) >= RELEASED_SPACING - 1e-3
+    good = np.array([closest(points) >= RELEASED_SPACING for points in free])
+    assert 0.02 < good.mean() < 0.8
+    np.testing.assert_array_equal(spaced[good], free[good])
+    with pytest.raises(InputError, match="0 m or more"):
+        RacingDesign(spacing=-1.0)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +116,8 @@ def test_mutations_are_small_and_stay_valid(seed):
         assert len(after - before) <= 1
         if change == 0 and before != after:  # else the edit would have left Θ
             (old,), (new,) = before - after, after - before
-            assert np.abs(np.subtract(old, new)).max() <= DESIGN.shift + 1e-3
+            assert np.linalg.norm(np.subtract(old, new)) <= np.sqrt(2) * DESIGN.shift + 1e-3
+            assert np.linalg.norm(new) <= REACH + 1e-3
         assert valid(child)
         level = child
 
@@ -113,11 +146,43 @@ def test_describe_a_convex_track():
     assert float(metrics["max_curvature"]) > float(metrics["mean_curvature"])
 
 
-def test_bad_json_gets_a_sentence():
-    bad_line = {"line": [[0, 0, 0], [1, 0, 0]], "size": 4}
-    for value in ([1, 2], {"point": []}, {"points": "abc"}, {"points": [[0, 0], [1]]}, bad_line):
-        with pytest.raises(InputError):
-            DESIGN.from_json(value)
+CIRCLE = [[50 * np.cos(t), 50 * np.sin(t), t] for t in np.linspace(0, 2 * np.pi, 60, endpoint=False)]
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ([1, 2], "A track is"),
+        ({"point": []}, "A track is"),
+        ({"line": CIRCLE}, "A track is"),
+        ({"points": "abc"}, "rows of equally many numbers"),
+        ({"points": [[0, 0], [1]]}, "rows of equally many numbers"),
+        ({"points": [["0", "0"], ["50", "0"], ["0", "50"]]}, "rows of equally many numbers"),
+        ({"points": [[0, 0], [10**400, 0], [0, 1]]}, "rows of equally many numbers"),
+        ({"points": []}, "shape"),
+        ({"line": CIRCLE[:2], "size": 4}, "at least 3"),
+        ({"line": CIRCLE, "size": 59}, "3 to size=59 rows"),
+        ({"line": [[1.0, 2.0, 0.0]] * 5, "size": 5}, "lie on one line"),
+        ({"line": [[x, x, 0.0] for x in range(5)], "size": 5}, "lie on one line"),
+        ({"line": [CIRCLE[0], *CIRCLE], "size": 70}, "the same, or nearer"),
+        ({"line": [[1e300 * x, 1e300 * y, t] for x, y, t in CIRCLE], "size": 60}, "Scale it down"),
+        ({"line": CIRCLE, "size": 10**7}, "3 to 8192 points"),
+        ({"line": CIRCLE, "size": -1}, "3 to 8192 points"),
+        ({"line": CIRCLE * 500, "size": 30_000}, "3 to 8192 points"),
+    ],
+)
+def test_bad_json_gets_a_sentence(value, sentence):
+    with pytest.raises(InputError, match=sentence):
+        DESIGN.from_json(value)
+
+
+def test_lines_that_are_no_levels():
+    assert DESIGN.valid(DESIGN.from_json({"line": CIRCLE, "size": 70}))
+    good = DESIGN.from_json({"line": CIRCLE, "size": 60})
+    for points in (jnp.ones((60, 2)), good.points * jnp.array([1.0, 0.0]), good.points.at[3].set(good.points[4])):
+        assert not DESIGN.valid(good._replace(points=points))
+    assert not DESIGN.valid(good._replace(n=jnp.int32(2)))
+    assert not DESIGN.valid(jax.tree.map(lambda x: jnp.resize(x, (9000, *x.shape[1:])) if x.ndim else x, good))
 
 
 def test_a_road_is_a_level_if_it_fits():
@@ -129,8 +194,8 @@ def test_a_road_is_a_level_if_it_fits():
     assert float(DESIGN.describe(near)["track_length"]) == pytest.approx(2 * np.pi * 150, rel=0.01)
 
 
-def test_centre_lines_round_trip_through_json():
-    for line in (suite.centre_line(suite.circuit("Monaco"), 600), jax.jit(original.draw)(KEY)):
+def test_center_lines_round_trip_through_json():
+    for line in (suite.center_line(suite.circuit("Monaco"), 600), jax.jit(original.draw)(KEY)):
         again = DESIGN.from_json(json.loads(json.dumps(DESIGN.to_json(line))))
         for a, b in zip(line, again, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -140,13 +205,22 @@ def test_twenty_circuits_of_the_right_length():
     circuits = suite.circuits()
     assert len(circuits) == 20
     for circuit in circuits:
-        line = suite.centre_line(circuit)
+        line = suite.center_line(circuit)
         assert float(track.steps(line).sum()) == pytest.approx(circuit.length, rel=1e-3)
         assert circuit.frames in (1500, 2000, 2500)
         assert np.abs(line.points).max() + track.HALF_WIDTH < suite.F1_FIELD
     assert suite.circuit("Monaco").circuit == "Circuit de Monaco"
     with pytest.raises(InputError, match="There is no circuit"):
         suite.circuit("Moon")
+
+
+def test_circuits_are_driven_in_the_direction_of_their_races():
+    counter_clockwise = set()
+    for circuit in suite.circuits():
+        x, y = suite.curve(circuit.points, 1000).T
+        if (x * np.roll(y, -1) - y * np.roll(x, -1)).sum() > 0:
+            counter_clockwise.add(circuit.name)
+    assert counter_clockwise == {"Brazil", "Singapore", "USA"}
 
 
 def test_the_domain():
@@ -204,8 +278,11 @@ def test_a_road_of_ones_own():
     assert level.env.canvas.extent == 112
     with pytest.raises(InputError, match="beyond its field"):
         suite.on_line("Ring", track.from_closed_line(600 * circle, 200), 500, View())
-    with pytest.raises(InputError, match="tell 8192 apart"):
-        suite.on_line("Ring", track.from_closed_line(100 * circle, 9000), 500, View())
+    with pytest.raises(InputError, match="3 to 8192 points, as many as a texture can tell apart; got 9000"):
+        track.from_closed_line(100 * circle, 9000)
+    long = jax.tree.map(lambda x: jnp.resize(x, (9000, *x.shape[1:])) if x.ndim else x, level.draw(KEY))
+    with pytest.raises(InputError, match="got 9000"):
+        suite.on_line("Ring", long, 500, View())
 
 
 @pytest.mark.slow
@@ -221,7 +298,7 @@ def test_a_circuit_can_be_driven():
     assert int(state.tiles) > 10
     assert state.on_road.any()
     road = np.asarray(out.obs[:84]).astype(int)
-    assert (np.ptp(road, axis=-1) < 8).mean() > 0.1  # grey is in sight
+    assert (np.ptp(road, axis=-1) < 8).mean() > 0.1  # gray is in sight
 
 
 def test_original_tracks_are_gymnasiums():

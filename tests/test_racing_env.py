@@ -43,7 +43,7 @@ def random_level(key):
     return track.Level(points, jnp.int32(12))
 
 
-def steer(line: track.CentreLine, car, speed: float) -> np.ndarray:
+def steer(line: track.CenterLine, car, speed: float) -> np.ndarray:
     """An action that follows the road: aim at a point some way ahead, keep a speed."""
     points = np.asarray(line.points)[: int(line.n)]
     position = np.asarray(car.position[0])
@@ -58,7 +58,7 @@ def steer(line: track.CentreLine, car, speed: float) -> np.ndarray:
 
 @pytest.mark.parametrize("drive", range(4))
 def test_rewards_along_the_road_beside_gymnasium(drive):
-    """The same actions, synchronised at frame 0 only: rewards and ends, tiles and position.
+    """The same actions, synchronized at frame 0 only: rewards and ends, tiles and position.
 
     Random drives, on Gymnasium's own tracks, too, are in `test_racing_parity.py`.
     """
@@ -88,14 +88,14 @@ def test_rewards_along_the_road_beside_gymnasium(drive):
 
 def test_leaving_the_field_costs_a_hundred_in_evaluation_only():
     level = random_level(KEY)
-    for env, penalised in ((compiled(SINGLE), False), (compiled(RAW), True)):
+    for env, penalized in ((compiled(SINGLE), False), (compiled(RAW), True)):
         scene = env.load(level)
         state, _ = env.reset(KEY, scene)
         outside = state.car.position + jnp.array([track.PLAYFIELD + 10, 0])
         state = state._replace(car=state.car._replace(position=outside), frame=jnp.int32(3))
         _, out = env.step(KEY, scene, state, jnp.zeros(3))
-        assert bool(out.terminated) == penalised
-        assert float(out.reward) == pytest.approx(-100 if penalised else -0.1)
+        assert bool(out.terminated) == penalized
+        assert float(out.reward) == pytest.approx(-100 if penalized else -0.1)
 
 
 def test_a_car_that_finds_no_tile_for_100_frames_is_stopped():
@@ -183,15 +183,15 @@ def test_nearest_tiles_are_all_that_an_action_touches():
 
 
 @pytest.mark.parametrize("crop", [False, True])
-@pytest.mark.parametrize("grey", [False, True])
-def test_views(crop, grey):
+@pytest.mark.parametrize("gray", [False, True])
+def test_views(crop, gray):
     frame = jax.random.randint(KEY, (96, 96, 3), 0, 256).astype(jnp.uint8)
-    view = View(crop=crop, grey=grey)
+    view = View(crop=crop, gray=gray)
     seen = view.select(frame)
     assert seen.dtype == jnp.uint8
     assert seen.shape == view.shape
     expected = np.asarray(frame[:84, 6:90] if crop else frame, np.float64)
-    if grey:
+    if gray:
         expected = expected @ np.array([[0.299], [0.587], [0.114]])
     np.testing.assert_allclose(seen, expected, atol=0.51)
 
@@ -207,9 +207,20 @@ def test_a_view_shrinks_by_averaging():
         View(shrink=5)
 
 
+def test_a_view_without_the_zoom_of_the_first_second():
+    still = RacingEnv(canvas=COARSE, view=View(zoom=False))
+    zooming, fixed = compiled(TRAINING), compiled(still)
+    scene = fixed.load(random_level(KEY))
+    state, first = fixed.reset(KEY, scene)
+    later = jax.jit(TRAINING.draw)(scene, state._replace(frame=jnp.int32(60)))
+    road = slice(None, 84)  # above the score, which the frames cost
+    assert np.abs(first[road].astype(int) - later[road]).max() <= 1
+    assert np.abs(first[road].astype(int) - zooming.reset(KEY, scene)[1][road]).mean() > 10
+
+
 @pytest.mark.slow
 def test_stacked_frames_move_up():
-    env = RacingEnv(canvas=COARSE, view=View(grey=True, stack=3))
+    env = RacingEnv(canvas=COARSE, view=View(gray=True, stack=3))
     game = compiled(env)
     scene = game.load(random_level(KEY))
     state, first = game.reset(KEY, scene)

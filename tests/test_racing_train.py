@@ -1,4 +1,4 @@
-"""CarRacing trains: its presets are the paper's table, and a run of it goes on as if nothing had been."""
+"""CarRacing trains: its presets are the paper's table, and a resumed run equals one that was not interrupted."""
 
 import json
 import shutil
@@ -34,13 +34,17 @@ def test_the_papers_preset_is_its_table():
     ppo = paper.ppo
     assert (ppo.gamma, ppo.gae_lambda, ppo.epochs, ppo.num_minibatches) == (0.99, 0.9, 8, 4)
     assert (ppo.clip_eps, ppo.learning_rate, ppo.adam_eps, ppo.max_grad_norm) == (0.2, 3e-4, 1e-5, 0.5)
-    assert (ppo.value_loss, ppo.value_coef, ppo.normalize_returns, ppo.entropy_coef) == ("huber", 0.5, True, 0.0)
+    assert (ppo.value_loss, ppo.value_coef, ppo.normalize_returns, ppo.entropy_coef) == ("squared", 0.5, True, 0.0)
     assert (paper.num_envs, paper.num_steps, paper.total_steps) == (16, 125, 5_000_000)
     curator = paper.method.curator
     assert (curator.capacity, curator.replay_rate, curator.min_fill) == (8000, 0.5, 0.5)
     assert (curator.prioritization, curator.temperature, curator.staleness) == (proportional, 1.0, 0.7)
     assert curator.score is scores.positive_value_loss
-    assert RacingSetup.preset("paper", "repaired").method.curator.score is scores.max_mc_start
+    assert RacingSetup.preset("paper", "repaired").method.curator.score is scores.max_mc
+    assert paper.evaluation.last_episodes == 10
+    design = paper.setup.domain().design
+    assert design.disc
+    assert design.spacing == 0
     entropies = [RacingSetup.preset("paper", method).teacher_ppo.entropy_coef for method in ("paired", "repaired")]
     assert entropies == [0.0, 0.01]
 
@@ -51,6 +55,14 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     assert config.setup.kernels == (4, 3, 3, 3, 3, 3)
     assert domain.env.view.shape == (96, 96, 12)
     assert not domain.env.start_east
+    assert not domain.env.view.zoom
+    assert not any(level.env.view.zoom for level in config.test_levels(domain))
+    assert not domain.design.disc
+    assert domain.design.spacing == pytest.approx(0.7 / 12 * 2000 / 6)
+    assert config.setup.centered_pixels
+    assert config.student.value_loss == config.teacher.value_loss == "huber"
+    repaired = RacingSetup.preset("released", "repaired")
+    assert repaired.record().curator.score is SCORES["max-mc-start"]
     assert domain.design.editor.noise == 4
     limits = {level.name: level.env.frames for level in config.test_levels(domain)}
     paper = {level.name: level.env.frames for level in domain.suites["f1"]}
@@ -66,6 +78,10 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
         (RacingSetup(shrink=4), "Nothing is left of 24×24"),
         (RacingSetup(shrink=5), "divisor"),
         (RacingSetup(bumps=-1.0), "Bumps"),
+        (RacingSetup(frames=0), "at least one frame"),
+        (RacingSetup(noise=-1), "0 or more random numbers"),
+        (RacingSetup(strides=(2, 2, 2, 2, 0, 1)), "at least 1; got 0"),
+        (RacingSetup(hidden=-4), "at least 1; got -4"),
     ],
 )
 def test_what_cannot_work_gets_a_sentence(setup, sentence):
@@ -74,7 +90,7 @@ def test_what_cannot_work_gets_a_sentence(setup, sentence):
 
 
 @pytest.mark.slow
-def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(tmp_path):
+def test_a_resumed_run_equals_one_that_was_not_interrupted(tmp_path):
     config = RacingSetup.preset("tiny", "accel")
     programs = Programs(config)
     whole = train(config, tmp_path / "whole", programs=programs, quiet=True)

@@ -82,7 +82,7 @@ def _mazes(setup: Any, key: Key) -> Iterator[Row]:
 def _tracks(setup: Any, key: Key) -> Iterator[Row]:
     from tutelage.domains import racing
     from tutelage.domains.racing import track
-    from tutelage.domains.racing.picture import birds_eye
+    from tutelage.domains.racing.image import birds_eye
 
     @jax.jit
     def inspect(line: Any) -> tuple[jax.Array, jax.Array]:

@@ -1,44 +1,44 @@
-"""How complex is what an agent did? Lempel, Ziv and Welch's (LZW) complexity of its actions (paper, section 5.1).
+"""The complexity of an agent's actions: the length of their Lempel-Ziv-Welch (LZW) compression (paper, section 6.1).
 
-LZW reads a sequence from left to right, cuts off the longest piece that it knows, and learns that piece with the next
-symbol added; at first it knows the single symbols. The complexity is the number of pieces, each of which is one code of
-the compressed sequence: about √(2n) for n times the same action, and never more than n.
+LZW reads a sequence from left to right, cuts off the longest piece in its dictionary, and adds that piece with the next
+symbol to the dictionary, which at first holds the single symbols. The complexity is the number of pieces, each of which
+is one code of the compressed sequence: about √(2n) for n times the same action, and never more than n.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Bool, Int
 
 
 class _Reader(NamedTuple):
-    """What LZW knows while it reads. A piece is a number: 0..A−1 are the single actions, others come as learned."""
+    """The state of LZW. A piece is a number: 0..A−1 are the single actions, others are given in order of entry."""
 
-    longer: jax.Array  # i32[T + A, A]: which piece a piece with an action added is, unless that is below `begin`
-    piece: jax.Array  # i32[]: the longest known piece that ends here
-    codes: jax.Array  # i32[]
-    begin: jax.Array  # i32[]: the first number that this episode could give: lower ones are of earlier episodes
-    free: jax.Array  # i32[]: the next number to give
+    longer: Int[Array, "pieces A"]  # the number of each piece with an action added, unless that is below `begin`
+    piece: Int[Array, ""]  # the longest known piece that ends here
+    codes: Int[Array, ""]
+    begin: Int[Array, ""]  # the first number of this episode: lower ones belong to earlier episodes
+    free: Int[Array, ""]  # the next number to give
 
 
-def lzw_codes(action: jax.Array, first: jax.Array, actions: int) -> jax.Array:
+def lzw_codes(action: Int[Array, " T"], first: Bool[Array, " T"], actions: int) -> Int[Array, " T"]:
     """How many codes each episode of a trajectory needs so far.
 
-    An episode is read on its own: nothing learned in one helps in the next.
+    Every episode begins with an empty dictionary.
 
     Args:
-        action: i32[T], each in 0..A−1.
-        first: bool[T], true at the first step of an episode, and so at step 0.
+        action: each in 0..A−1.
+        first: true at the first step of an episode, and so at step 0.
         actions: A, how many actions there are.
 
     Returns:
-        i32[T]: at an episode's last step, the complexity of all its actions.
+        The codes up to each step; at an episode's last step, the complexity of all its actions.
     """
 
-    def over_step(reader: _Reader, xs: tuple[jax.Array, jax.Array]) -> tuple[_Reader, jax.Array]:
+    def over_step(reader: _Reader, xs: tuple[Array, Array]) -> tuple[_Reader, Array]:
         action, first = xs
         begin = jnp.where(first, reader.free, reader.begin)
         longer = reader.longer[reader.piece, action]

@@ -19,7 +19,7 @@ from tutelage.learning import mesh
 from tutelage.learning import ppo as learning
 from tutelage.learning.ppo import Metrics
 from tutelage.learning.returns import Episodes
-from tutelage.learning.rollout import play
+from tutelage.learning.rollout import collect_rollout
 from tutelage.types import InputError, Key, Level, require_support
 
 
@@ -115,7 +115,7 @@ class Teacher(Generator):
         design = parts.domain.design
         weights = parts.teacher.pack(state.params)
         play_keys, build_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
-        rollout, built = play(design.editor, parts.teacher, weights, play_keys, (), design.editor.horizon)
+        rollout, built = collect_rollout(design.editor, parts.teacher, weights, play_keys, (), design.editor.horizon)
         levels = jax.vmap(design.build)(build_keys, built)
         return jax.tree.map(lambda x: x[:, None], levels), rollout
 

@@ -41,7 +41,7 @@ from tutelage.learning import mesh, returns
 from tutelage.learning import ppo as learning
 from tutelage.learning.ppo import Estimate, Learner, Metrics
 from tutelage.learning.returns import Episodes
-from tutelage.learning.rollout import Rollout, play
+from tutelage.learning.rollout import Rollout, collect_rollout
 from tutelage.types import Key, Level
 
 
@@ -184,7 +184,7 @@ def _collect(
     def one(learner: Learner, queues: Level, key: Key) -> tuple[Learner, _Experience]:
         keys = mesh.own(jax.random.split(key, parts.num_envs))
         weights = parts.student.pack(learner.params)
-        rollout, _ = play(
+        rollout, _ = collect_rollout(
             env,
             parts.student,
             weights,
@@ -197,7 +197,7 @@ def _collect(
             learner = learning.update_return_stats(ppo, learner, rollout)
         estimate = learning.estimate(ppo, learner, rollout)
         episodes = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
-        unit = learner.return_stats.deviation if ppo.normalize_returns else jnp.ones(())
+        unit = learner.return_stats.std if ppo.normalize_returns else jnp.ones(())
         experience = _Experience(rollout, estimate, episodes, unit)
         # who else reads this must not sway, through fusions, how the students' update is rounded: methods that should
         # be equal to the last bit read different parts of it; leaf by leaf, so that what nobody reads is never made

@@ -1,9 +1,9 @@
-"""Zero-shot evaluation: exactly N episodes on every test level, each on its own draw of it (paper, section 5).
+"""Zero-shot evaluation: exactly N episodes on every test level, each on its own draw of it (paper, section 6).
 
-Test levels that share an environment and have levels of the same shapes are played together, by one program; or one
-after the other by the same program, if their scenes are too large to have many side by side. What is drawn depends on
-the key, the level's name and the episode's number only: not on which other levels are asked for, nor on who plays, so
-that all policies under one key meet the same levels.
+Test levels that share an environment and have levels of the same shapes are evaluated together, by one program; or one
+after the other by the same program, if their scenes are too large to have many side by side. Draws depend only on the
+key, the level's name and the episode's number: not on the other levels, nor on the policy, so that all policies under
+one key meet the same levels.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tutelage.learning.episodes import Outcome, run_episodes
 from tutelage.learning.network import Network, Params
 from tutelage.types import Domain, Env, InputError, Key, Level, TestLevel
 
-WORKERS = 16, 64
-"""Episodes that a device plays side by side, at least and at most. Few waste little when the last ones are played out,
-and on a CPU more than this are hardly quicker."""
+NUM_ENVS = 16, 64
+"""Episodes that a device runs side by side, at least and at most. Few envs waste little while the last episodes end,
+and on a CPU more than this are hardly faster."""
 
 MEMORY = 2**27
-"""Bytes that the scenes, states and observations of one device's workers may take; large scenes get fewer workers."""
+"""Bytes that the scenes, states and observations of one device's envs may take; large scenes get fewer envs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """How a policy fared on one test level."""
+    """A policy's result on one test level."""
 
     level: str
     returns: np.ndarray  # f32[N]
-    lengths: np.ndarray | None  # i32[N]; None where nobody played
+    lengths: np.ndarray | None  # i32[N]; None for an oracle, which does not act
     solved_above: float | None
 
     @property
@@ -63,26 +63,26 @@ class Score:
 
     @property
     def return_error(self) -> float:
-        """The standard error of `mean_return`; NaN for a single episode, which says nothing about others."""
+        """The standard error of `mean_return`; NaN for a single episode, which has none."""
         if self.episodes < 2:
             return float("nan")
         return float(np.std(self.returns, ddof=1, dtype=np.float64) / np.sqrt(self.episodes))
 
     @property
     def mean_length(self) -> float | None:
-        """Steps of an episode; None where nobody played."""
+        """Steps of an episode; None for an oracle."""
         return None if self.lengths is None else float(np.mean(self.lengths))
 
 
 def episode_keys(key: Key, name: str, number: jax.Array | int) -> tuple[Key, Key]:
-    """Of one episode of an evaluation: to draw the level, and to play it."""
+    """The two keys of an evaluation's episode: to draw the level, and to run the episode."""
     named = jax.random.fold_in(key, zlib.crc32(name.encode()))
-    draw_key, play_key = jax.random.split(jax.random.fold_in(named, number))
-    return draw_key, play_key
+    draw_key, run_key = jax.random.split(jax.random.fold_in(named, number))
+    return draw_key, run_key
 
 
 class Draws:
-    """The levels on which an evaluation takes place: N draws of each of a few test levels of a kind."""
+    """The levels of an evaluation: N draws of each of a few test levels of a kind."""
 
     def __init__(self, levels: Sequence[TestLevel], episodes: int) -> None:
         """All `levels` have the same environment and the same shapes."""
@@ -95,31 +95,31 @@ class Draws:
         return self.levels[0].env
 
     @cached_property
-    def alike(self) -> bool:
+    def same_level(self) -> bool:
         """Whether all draws are one and the same level."""
         return len(self.levels) == 1 and _fixed(self.levels[0])
 
     def __call__(self, key: Key) -> tuple[Level, Key]:
-        """Leaves [N · L, ...], all levels' first episodes first; and a key for each episode. If `alike`, one level."""
+        """Levels [N · L, ...], all levels' first episodes first (one level if `same_level`); and each episode's key."""
         return self._draw(key)
 
     def _drawn(self, key: Key) -> tuple[Level, Key]:
         numbers = jnp.arange(self.episodes)
         keys = [jax.vmap(partial(episode_keys, key, level.name))(numbers) for level in self.levels]
         # [N, L]: devices take contiguous shares, and so each takes of every level
-        play_keys = jnp.stack([play for _, play in keys], 1).reshape(-1)
-        if self.alike:
-            return self.levels[0].draw(keys[0][0][0]), play_keys
+        run_keys = jnp.stack([run for _, run in keys], 1).reshape(-1)
+        if self.same_level:
+            return self.levels[0].draw(keys[0][0][0]), run_keys
         drawn = [jax.vmap(level.draw)(draw) for level, (draw, _) in zip(self.levels, keys, strict=True)]
-        return jax.tree.map(lambda *xs: jnp.stack(xs, 1).reshape(-1, *xs[0].shape[1:]), *drawn), play_keys
+        return jax.tree.map(lambda *xs: jnp.stack(xs, 1).reshape(-1, *xs[0].shape[1:]), *drawn), run_keys
 
     def by_level(self, values: np.ndarray) -> np.ndarray:
-        """[L, N]: what was found, [N · L], for each level."""
+        """[L, N]: values [N · L] for each level."""
         return values.reshape(self.episodes, len(self.levels)).T
 
 
 class Evaluator:
-    """Plays test levels; compiled at the first call, then used again and again.
+    """Evaluates policies on test levels; compiled at the first call.
 
     evaluator = Evaluator(domain, domain.suites["paper"], network, episodes=100)
     for score in evaluator(params, jax.random.key(0)):
@@ -138,15 +138,15 @@ class Evaluator:
         """Evaluate on `levels`, `episodes` times each, on at most `devices` devices.
 
         Args:
-            domain: says when an episode is solved.
+            domain: defines when an episode is solved.
             levels: the benchmark.
             network: the policies' network.
             episodes: N.
-            greedy: take the likeliest action instead of drawing one.
+            greedy: take the greedy action instead of drawing one.
             devices: default is all there are.
         """
         if episodes < 1:
-            raise InputError(f"An evaluation takes at least one episode for each level, not {episodes}.")
+            raise InputError(f"An evaluation needs at least one episode for each level, not {episodes}.")
         self.domain, self.levels, self.episodes, self.greedy = domain, tuple(levels), episodes, greedy
         available = jax.devices()
         self._mesh = mesh.make_mesh(min(devices or len(available), len(available)))
@@ -163,13 +163,14 @@ class Evaluator:
         Args:
             params: the policy's.
             key: all levels and all episodes follow from it.
-            progress: told how many more levels have been played, each time that some have.
+            progress: called with the number of levels done since the last call.
         """
         params = jax.device_put(params, NamedSharding(self._mesh, PartitionSpec()))
         scores = {}
         for draws, program in self._groups:
             outcome = jax.device_get(program(params, *draws(key)))
-            for level, returns, lengths in zip(draws.levels, *map(draws.by_level, outcome), strict=True):
+            results = draws.by_level(outcome.returns), draws.by_level(outcome.lengths)
+            for level, returns, lengths in zip(draws.levels, *results, strict=True):
                 scores[level.name] = Score(level.name, returns, lengths, self.domain.solved_above)
             if progress:
                 progress(len(draws.levels))
@@ -180,13 +181,19 @@ class Evaluator:
         devices = self._mesh.size
         count = len(draws.levels) * draws.episodes
         share_of = -(-count // devices)
-        workers = _workers(draws, share_of)
-        play = partial(run_episodes, draws.env, network, workers=workers, alike=draws.alike, greedy=self.greedy)
+        run = partial(
+            run_episodes,
+            draws.env,
+            network,
+            num_envs=_num_envs(draws, share_of),
+            same_level=draws.same_level,
+            greedy=self.greedy,
+        )
         share, everywhere = PartitionSpec(mesh.AXIS), PartitionSpec()
         shared = jax.shard_map(
-            lambda params, levels, keys: play(network.pack(params), keys, levels),
+            lambda params, levels, keys: run(network.pack(params), keys, levels),
             mesh=self._mesh,
-            in_specs=(everywhere, everywhere if draws.alike else share, share),
+            in_specs=(everywhere, everywhere if draws.same_level else share, share),
             out_specs=share,
             check_vma=False,
         )
@@ -194,7 +201,7 @@ class Evaluator:
         @jax.jit
         def program(params: Params, levels: Level, keys: Key) -> Outcome:
             even = jnp.minimum(jnp.arange(share_of * devices), count - 1)  # the last one fills up the last share
-            if not draws.alike:
+            if not draws.same_level:
                 levels = jax.tree.map(lambda x: x[even], levels)
             return jax.tree.map(lambda x: x[:count], shared(params, levels, keys[even]))
 
@@ -202,10 +209,10 @@ class Evaluator:
 
 
 def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]:
-    """What can share a program, in the order in which its kinds first appear.
+    """The draws that can share a program, in the order in which their kinds first appear.
 
-    Mostly that is one set of draws, of all levels of a kind. But levels that are always the same and have large scenes
-    have a set of draws each: then all episodes of a level are played on one scene.
+    Mostly that is one set of draws, of all levels of a kind. But fixed levels with large scenes have a set of draws
+    each: then all episodes of a level share one scene.
     """
     groups: list[tuple[Any, list[TestLevel]]] = []
     for level in levels:
@@ -220,7 +227,7 @@ def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]
             groups.append((kind, [level]))
     for _, members in groups:
         together = Draws(members, episodes)
-        apart = _room(together) < WORKERS[0] and all(map(_fixed, members))
+        apart = _max_envs(together) < NUM_ENVS[0] and all(map(_fixed, members))
         yield [Draws([member], episodes) for member in members] if apart else [together]
 
 
@@ -229,27 +236,27 @@ def _fixed(level: TestLevel) -> bool:
     keys = jax.random.split(jax.random.key(0))
     try:
         jax.eval_shape(jax.vmap(level.draw, out_axes=None), keys)
-    except ValueError:  # vmap's, since something does depend on the key
+    except ValueError:  # vmap's, because something depends on the key
         return False
     return True
 
 
-def _workers(draws: Draws, share: int) -> int:
-    """How many to play `share` episodes with: as many as serve, and as memory allows."""
-    least, most = WORKERS
-    return max(1, min(max(least, share // 4), most, _room(draws)))
+def _num_envs(draws: Draws, share: int) -> int:
+    """How many envs should run `share` episodes: as many as help, and as memory allows."""
+    least, most = NUM_ENVS
+    return max(1, min(max(least, share // 4), most, _max_envs(draws)))
 
 
-def _room(draws: Draws) -> int:
-    """How many workers memory allows."""
+def _max_envs(draws: Draws) -> int:
+    """How many envs memory allows."""
     key, env = jax.random.key(0), draws.env
     level, _ = jax.eval_shape(draws, key)
-    if not draws.alike:
+    if not draws.same_level:
         level = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), level)
 
     def begin(level: Level) -> Any:
         scene = env.load(level)
-        return () if draws.alike else scene, env.reset(key, scene)
+        return () if draws.same_level else scene, env.reset(key, scene)
 
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(begin, level)))
     return MEMORY // max(size, 1)

@@ -19,10 +19,10 @@ from tutelage.domains.racing.physics import Car
 class Reference(CarRacing):
     """CarRacing with Gymnasium's rules, physics and drawing; `line` replaces its random track.
 
-    `draw_every` frames one is drawn (the others return the last); 0 draws none at all.
+    One of `draw_every` frames is drawn, and the others return the last; 0 draws none.
     """
 
-    def __init__(self, line: track.CentreLine | None = None, draw_every: int = 1) -> None:
+    def __init__(self, line: track.CenterLine | None = None, draw_every: int = 1) -> None:
         super().__init__()
         self.line = line
         self.draw_every = draw_every
@@ -33,7 +33,7 @@ class Reference(CarRacing):
             return bool(super()._create_track())
         count = int(self.line.n)
         corners = np.asarray(track.tiles(self.line), np.float64)[:count]
-        kerbs, kerb_corners = (np.asarray(value)[:count] for value in track.kerbs(self.line))
+        curbs, curb_corners = (np.asarray(value)[:count] for value in track.curbs(self.line))
         self.road = []
         for i in range(count):
             polygon = [tuple(map(float, corner)) for corner in corners[i]]
@@ -47,8 +47,8 @@ class Reference(CarRacing):
             tile.fixtures[0].sensor = True
             self.road_poly.append((polygon, tile.color))
             self.road.append(tile)
-            if kerbs[i]:
-                outline = [tuple(map(float, corner)) for corner in kerb_corners[i]]
+            if curbs[i]:
+                outline = [tuple(map(float, corner)) for corner in curb_corners[i]]
                 self.road_poly.append((outline, (255, 255, 255) if i % 2 == 0 else (255, 0, 0)))
         points, heading = np.asarray(self.line.points, np.float64), np.asarray(self.line.heading, np.float64)
         self.track = [(0.0, heading[i], *points[i]) for i in range(count)]
@@ -60,15 +60,15 @@ class Reference(CarRacing):
             self._drawn = super()._render(mode)
         return self._drawn
 
-    def centre_line(self, size: int) -> track.CentreLine:
+    def center_line(self, size: int) -> track.CenterLine:
         """The track that is being driven, padded to `size` points."""
         rows = np.array(self.track)
         rows = np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="wrap")
         points, heading = jnp.asarray(rows[:, 2:], jnp.float32), jnp.asarray(rows[:, 1], jnp.float32)
-        return track.CentreLine(points, heading, jnp.int32(len(self.track)))
+        return track.CenterLine(points, heading, jnp.int32(len(self.track)))
 
     def mechanics(self) -> Car:
-        """The mechanical state, in our words."""
+        """The mechanical state as our `Car`."""
         car = self._car
         bodies = [car.hull, *car.wheels]
 
@@ -83,6 +83,7 @@ class Reference(CarRacing):
             roll=array([wheel.omega for wheel in car.wheels]),
             phase=array([wheel.phase for wheel in car.wheels]),
             gas=array(car.wheels[2].gas),
+            lock=array([abs(wheel.joint.GetReactionTorque(1.0)) for wheel in car.wheels]),
         )
 
     def wheel_tiles(self) -> np.ndarray:
@@ -92,10 +93,22 @@ class Reference(CarRacing):
             row[[tile.idx for tile in wheel.tiles]] = True
         return touching
 
+    def hull_tiles(self) -> np.ndarray:
+        """bool[count]: the tiles that the hull touches, likewise."""
+        touching = np.zeros(len(self.track), bool)
+        touching[[edge.other.userData.idx for edge in self._car.hull.contacts if edge.contact.touching]] = True
+        return touching
+
     def visited(self) -> np.ndarray:
         """bool[count]: the tiles that have given their reward."""
         assert self.road is not None
         return np.array([tile.road_visited for tile in self.road])
+
+    def touched(self) -> np.ndarray:
+        """bool[count]: the tiles that have lost their shade; where the shade is none, those that were visited."""
+        assert self.road is not None
+        recolored = np.array([(tile.color == self.road_color).all() for tile in self.road])
+        return np.where(np.arange(len(self.road)) % 3 > 0, recolored, self.visited())
 
     @property
     def _car(self) -> Box2dCar:

@@ -1,9 +1,9 @@
-"""Playing out: a queue of E episodes, each from its reset to its own end, as one program.
+"""Whole episodes: a queue of E of them, each from its reset to its end, as one program.
 
-A rollout of T steps ends some episodes and cuts others, and to count those that end first favours the short ones. Here
-every episode of the queue counts. A fixed number of workers W takes them in order, each worker the next one when its
-last has ended: few stand idle while others play on, and memory depends on W and not on E. Each episode draws from its
-own key, so who plays beside it, or before it, makes no difference.
+A rollout of T steps ends some episodes and cuts others, and to count those that end first favors the short ones. Here
+every episode of the queue counts. A fixed number of envs W takes them in order, each env the next one when its last has
+ended: few envs are idle while others go on, and memory depends on W and not on E. Each episode draws from its own key,
+so its result does not depend on the episodes beside or before it.
 """
 
 from __future__ import annotations
@@ -13,36 +13,48 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Bool, Float, Int
 
-from tutelage.learning.network import Network, Packed
+from tutelage.learning.network import Carry, Network, Packed
+from tutelage.learning.rollout import select, zeros_of
 from tutelage.types import Env, Key, Level, Obs, Scene, State
 
 
+class Recording(NamedTuple):
+    """What happened in episodes that are no longer than H steps; zeros after an episode's end."""
+
+    states: State  # leaves [E, H + 1, ...]: the first state is that of the reset
+    rewards: Float[Array, "E H"]
+    scene: Scene = ()  # the one that all episodes share, if they do
+
+
 class Outcome(NamedTuple):
-    """How episodes went; leaves [E]."""
+    """The results of episodes."""
 
-    total: jax.Array  # f32: the undiscounted return
-    length: jax.Array  # i32: steps
+    returns: Float[Array, " E"]  # undiscounted
+    lengths: Int[Array, " E"]
+    recording: Any = ()  # a `Recording` if asked for, else the empty tuple
 
 
-class _Workers(NamedTuple):
+class _Envs(NamedTuple):
     """Episodes under way; leaves [W, ...]."""
 
-    number: jax.Array  # i32: which of the E episodes this is; E if none
-    memory: Any
+    episode: Int[Array, " W"]  # which of the E episodes this is; E if none
+    carry: Carry
     state: State
     obs: Obs
-    running: jax.Array  # bool
-    outcome: Outcome  # so far
+    running: Bool[Array, " W"]
+    returns: Float[Array, " W"]  # so far
+    time: Int[Array, " W"]
 
 
-class _Round(NamedTuple):
-    """What is carried from one refill to the next."""
+class _Loop(NamedTuple):
+    """The state of the loop over refills."""
 
-    workers: _Workers
-    scenes: Scene  # leaves [W, ...]; the empty tuple if all play on one
-    taken: jax.Array  # i32: how many episodes of the queue have begun
-    outcome: Outcome  # of all
+    envs: _Envs
+    scenes: Scene  # leaves [W, ...]; the empty tuple if all episodes share one
+    started: Int[Array, ""]  # how many episodes of the queue have begun
+    outcome: Outcome
 
 
 def run_episodes(
@@ -52,94 +64,117 @@ def run_episodes(
     keys: Key,
     levels: Level,
     *,
-    workers: int,
-    alike: bool = False,
+    num_envs: int,
+    same_level: bool = False,
     greedy: bool = False,
+    record: bool = False,
 ) -> Outcome:
-    """Play one episode for each key, to its end.
+    """Run one episode for each key, to its end.
 
     Args:
         env: the environment.
         network: the policy, with its packed `weights`.
-        keys: [E], all that an episode draws comes from its own.
+        keys: [E], an episode draws everything from its own.
         levels: each episode's level, leaves [E, ...].
-        workers: W, how many episodes are played side by side.
-        alike: all episodes are played on one level instead, leaves [...]; it is loaded once, whatever its size.
-        greedy: take the likeliest action instead of drawing one.
+        num_envs: W, how many episodes run side by side.
+        same_level: all episodes share one level instead, leaves [...]; it is loaded once, whatever its size.
+        greedy: take the greedy action instead of drawing one.
+        record: also record all states and rewards.
     """
     count = keys.shape[0]
-    workers = min(workers, count)
+    num_envs = min(num_envs, count)
     reset_keys, step_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
-    the_scene = env.load(levels) if alike else ()
-    over_scenes = None if alike else 0
+    shared_scene = env.load(levels) if same_level else ()
+    scene_axis = None if same_level else 0
 
-    def begin(number: jax.Array) -> tuple[Scene, tuple[State, Obs]]:
-        scenes = () if alike else jax.vmap(env.load)(jax.tree.map(lambda x: x[number], levels))
-        return scenes, jax.vmap(env.reset, (0, over_scenes))(reset_keys[number], the_scene if alike else scenes)
+    def begin(episode: Int[Array, " W"]) -> tuple[Scene, tuple[State, Obs]]:
+        scenes = () if same_level else jax.vmap(env.load)(jax.tree.map(lambda x: x[episode], levels))
+        begun = jax.vmap(env.reset, (0, scene_axis))(reset_keys[episode], shared_scene if same_level else scenes)
+        return scenes, begun
 
-    def refill(so_far: _Round) -> _Round:
-        """Give the next episodes of the queue to all who have none."""
-        crew = so_far.workers
-        place = so_far.taken + jnp.cumsum(~crew.running) - 1
-        number = jnp.where(crew.running, crew.number, jnp.minimum(place, count))
-        starts = ~crew.running & (number < count)
-        scenes, begun = begin(jnp.minimum(number, count - 1))
-        state, obs = _choose(starts, begun, (crew.state, crew.obs))
-        outcome = _choose(starts, jax.tree.map(jnp.zeros_like, crew.outcome), crew.outcome)
-        return so_far._replace(
-            workers=_Workers(number, crew.memory, state, obs, crew.running | starts, outcome),
-            scenes=_choose(starts, scenes, so_far.scenes),
-            taken=so_far.taken + starts.sum(dtype=jnp.int32),
+    def refill(loop: _Loop) -> _Loop:
+        """Give the next episodes of the queue to all idle envs."""
+        envs = loop.envs
+        place = loop.started + jnp.cumsum(~envs.running) - 1
+        episode = jnp.where(envs.running, envs.episode, jnp.minimum(place, count))
+        starts = ~envs.running & (episode < count)
+        scenes, begun = begin(jnp.minimum(episode, count - 1))
+        state, obs = select(starts, begun, (envs.state, envs.obs))
+        recording = loop.outcome.recording
+        if record:
+            recording = recording._replace(states=_write(recording.states, starts, episode, 0, state))
+        returns, time = (jnp.where(starts, 0, x) for x in (envs.returns, envs.time))
+        return _Loop(
+            envs=_Envs(episode, envs.carry, state, obs, envs.running | starts, returns, time),
+            scenes=select(starts, scenes, loop.scenes),
+            started=loop.started + starts.sum(dtype=jnp.int32),
+            outcome=loop.outcome._replace(recording=recording),
         )
 
-    def step(scenes: Scene, crew: _Workers) -> _Workers:
-        time = crew.outcome.length
+    def step(scenes: Scene, envs: _Envs, recording: Any) -> tuple[_Envs, Any]:
         act_keys, env_keys = jax.vmap(
-            lambda number, time: jax.random.split(jax.random.fold_in(step_keys[number], time)), out_axes=1
-        )(crew.number, time)
-        seen = jax.tree.map(lambda x: x[None], crew.obs)
-        memory, head = network.apply(weights, crew.memory, seen, (time == 0)[None])
-        policy = jax.tree.map(lambda x: x[0], head.policy)
-        action = policy.mode() if greedy else jax.vmap(type(policy).sample)(policy, act_keys)
-        state, after = jax.vmap(env.step, (0, over_scenes, 0, 0))(env_keys, scenes, crew.state, action)
-        outcome = Outcome(
-            # what an environment says after its end is nobody's concern, not even if it is no number
-            total=jnp.where(crew.running, crew.outcome.total + after.reward, crew.outcome.total),
-            length=time + crew.running,
+            lambda episode, time: jax.random.split(jax.random.fold_in(step_keys[episode], time)), out_axes=1
+        )(envs.episode, envs.time)
+        carry, head = network.step(weights, envs.carry, envs.obs, envs.time == 0)
+        action = head.policy.mode() if greedy else jax.vmap(type(head.policy).sample)(head.policy, act_keys)
+        state, after = jax.vmap(env.step, (0, scene_axis, 0, 0))(env_keys, scenes, envs.state, action)
+        time = envs.time + envs.running
+        if record:
+            recording = Recording(
+                _write(recording.states, envs.running, envs.episode, time, state),
+                _write(recording.rewards, envs.running, envs.episode, envs.time, after.reward),
+            )
+        # rewards after an episode's end do not count, not even if they are NaN
+        returns = jnp.where(envs.running, envs.returns + after.reward, envs.returns)
+        # the loop also ends for an environment that runs past its own horizon
+        over = after.terminated | after.truncated | (time >= env.horizon)
+        return _Envs(envs.episode, carry, state, after.obs, envs.running & ~over, returns, time), recording
+
+    def run_round(loop: _Loop) -> _Loop:
+        # scenes may be large, and loops may copy what they carry: the inner loop only reads them
+        loop = refill(loop)
+        scenes = shared_scene if same_level else loop.scenes
+        # a refill loads and resets a level for every env, so wait until a quarter of them need one
+        enough = jnp.where(loop.started < count, num_envs - max(num_envs // 4, 1), 0)
+        envs, recording = lax.while_loop(
+            lambda inner: inner[0].running.sum() > enough,
+            lambda inner: step(scenes, *inner),
+            (loop.envs, loop.outcome.recording),
         )
-        # the horizon is a promise of the environment's: one that breaks it must not keep us for ever
-        over = after.terminated | after.truncated | (outcome.length >= env.horizon)
-        return _Workers(crew.number, memory, state, after.obs, crew.running & ~over, outcome)
+        # an idle env has the episode E, which is dropped
+        returns, lengths = (
+            whole.at[envs.episode].set(own, mode="drop")
+            for whole, own in ((loop.outcome.returns, envs.returns), (loop.outcome.lengths, envs.time))
+        )
+        return loop._replace(envs=envs, outcome=Outcome(returns, lengths, recording))
 
-    def play_round(so_far: _Round) -> _Round:
-        # scenes may be large, and what a loop carries may be copied each time: the inner loop only reads them
-        so_far = refill(so_far)
-        scenes = the_scene if alike else so_far.scenes
-        # a refill loads and resets a level for every worker, so wait until a quarter of them need one
-        enough = jnp.where(so_far.taken < count, workers - max(workers // 4, 1), 0)
-        crew = lax.while_loop(lambda crew: crew.running.sum() > enough, lambda crew: step(scenes, crew), so_far.workers)
-        # a worker without an episode has the number E, which is dropped
-        noted = jax.tree.map(lambda x, own: x.at[crew.number].set(own, mode="drop"), so_far.outcome, crew.outcome)
-        return so_far._replace(workers=crew, outcome=noted)
-
-    # everybody begins with a refill, so these only have to have the right shapes (`jnp.zeros` could not make keys)
-    scenes, (state, obs) = jax.tree.map(
-        lambda x: lax.full(x.shape, 0, x.dtype), jax.eval_shape(begin, jnp.zeros(workers, jnp.int32))
-    )
-    idle = jnp.zeros(workers, bool)
-    crew = _Workers(jnp.full(workers, count), network.carry(workers), state, obs, idle, _nothing(workers))
+    # every env begins with a refill, so these only need the right shapes
+    scenes, (state, obs) = zeros_of(lambda: begin(jnp.zeros(num_envs, jnp.int32)))
+    recording: Any = ()
+    if record:
+        sizes = count, env.horizon + 1
+        states = jax.tree.map(lambda x: lax.full((*sizes, *x.shape[1:]), 0, x.dtype), state)
+        recording = Recording(states, jnp.zeros((count, env.horizon)))
+    idle = jnp.zeros(num_envs, bool)
+    envs = _Envs(jnp.full(num_envs, count), network.initial_carry(num_envs), state, obs, idle, *_no_steps(num_envs))
     end = lax.while_loop(
-        lambda so_far: (so_far.taken < count) | so_far.workers.running.any(),
-        play_round,
-        _Round(crew, scenes, jnp.int32(0), _nothing(count)),
+        lambda loop: (loop.started < count) | loop.envs.running.any(),
+        run_round,
+        _Loop(envs, scenes, jnp.int32(0), Outcome(*_no_steps(count), recording)),
     )
+    if record:
+        return end.outcome._replace(recording=end.outcome.recording._replace(scene=shared_scene))
     return end.outcome
 
 
-def _nothing(count: int) -> Outcome:
-    return Outcome(jnp.zeros(count), jnp.zeros(count, jnp.int32))
+def _no_steps(count: int) -> tuple[Float[Array, " N"], Int[Array, " N"]]:
+    return jnp.zeros(count), jnp.zeros(count, jnp.int32)
 
 
-def _choose(which: jax.Array, yes: Any, no: Any) -> Any:
-    """Leaf by leaf, for each worker, `yes` where `which` and `no` elsewhere."""
-    return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), yes, no)
+def _write(
+    tree: Any, which: Bool[Array, " W"], episode: Int[Array, " W"], time: Int[Array, " W"] | int, values: Any
+) -> Any:
+    """Write values [W, ...] into leaves [E, H, ...] at (episode, time), where `which`."""
+    return jax.tree.map(
+        lambda x, own: x.at[jnp.where(which, episode, len(x)), time].set(own, mode="drop"), tree, values
+    )

@@ -1,9 +1,9 @@
-"""Devices: the level axis B is split over them, everything else is the same on each.
+"""Devices: the env axis B is split over them, everything else is the same on each.
 
-`on_devices(f)` runs a function once on every device of a mesh. Inside it the functions of this module cut out the
-levels that are this device's own, and put together what the devices found. With one device all of them do nothing, so
-no algorithm ever asks how many devices there are. On a CPU a device is a core (`use_cores`): two devices with a thread
-each are quicker than one device with two threads.
+`on_devices(f)` runs a function once on every device of a mesh. Inside it the functions of this module cut out this
+device's part of an array, and put the parts together again. With one device they do nothing, so no algorithm asks how
+many devices there are. On a CPU a device is a core (`use_cores`): two devices with a thread each are faster than one
+device with two threads. `use_cores` has no effect on accelerators.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ import jax
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array
 
 from tutelage.types import InputError
 
-AXIS = "levels"
+AXIS = "envs"
 
 
 def use_cores(count: int | None = None) -> None:
     """Make every CPU core, or `count` of them, a device. Call it before anything else asks JAX for its devices.
 
     Raises:
-        InputError: if JAX has made its devices already: not `count` of them, or just one though there are more cores.
+        InputError: if JAX already has its devices, and they are not `count`, or just one though there are more cores.
     """
     wanted = count or cores()
     try:
         jax.config.update("jax_num_cpu_devices", wanted)
-    except RuntimeError as error:  # JAX is running, and cannot change its devices any more
+    except RuntimeError as error:  # JAX is running, and cannot change its devices
         made = len(jax.devices("cpu"))
         if made != wanted and (count or made == 1):
             raise InputError(
-                f"JAX is running with {made} CPU device(s) and cannot make them {wanted} any more: call use_cores() "
-                "right after the imports, before anything makes an array or a key or asks for devices."
+                f"JAX is running with {made} CPU device(s) and cannot change them to {wanted}: call use_cores() right "
+                "after the imports, before anything makes an array or a key or asks for devices."
             ) from error
 
 
 def cores() -> int:
     """How many cores this process may use."""
-    # only Linux says which
+    # only Linux has the affinity
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_mesh(batch: int, devices: int | None = None) -> Mesh:
-    """A mesh of as many devices as divide `batch` levels evenly, at most `devices` of them (default: all there are)."""
+    """A mesh of as many devices as divide `batch` envs evenly, at most `devices` of them (default: all there are)."""
     available = jax.devices()
     most = min(devices or len(available), len(available))
     count = next(n for n in range(most, 0, -1) if batch % n == 0)
@@ -55,19 +56,19 @@ def make_mesh(batch: int, devices: int | None = None) -> Mesh:
 
 
 def on_devices(f: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
-    """`f` on every device at once. Arguments and results are whole and equal on all of them."""
+    """`f` on every device at once. Arguments and results are whole, and equal on all devices."""
     return jax.shard_map(f, mesh=mesh, in_specs=PartitionSpec(), out_specs=PartitionSpec(), check_vma=False)
 
 
 def count() -> int:
-    """How many devices share the levels: a static number."""
+    """How many devices share the envs: a static number."""
     return lax.axis_size(AXIS)
 
 
 def own(tree: Any) -> Any:
-    """The part that is this device's own, of arrays [B, ...] that every device holds whole."""
+    """The part of this device, of arrays [B, ...] that every device holds whole."""
 
-    def cut(x: jax.Array) -> jax.Array:
+    def cut(x: Array) -> Array:
         part = x.shape[0] // count()
         return lax.dynamic_slice_in_dim(x, lax.axis_index(AXIS) * part, part)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from tutelage.learning.distributions import Distribution
 from tutelage.types import Key, Obs
@@ -19,17 +20,20 @@ Params = Any
 """A pytree of weights: what is learned, saved and exported."""
 
 Packed = Any
-"""Weights as `apply` wants them."""
+"""Weights in the form that `apply` takes."""
+
+Carry = Any
+"""A recurrent network's state between two steps, leaves [B, ...]; the empty tuple if it is not recurrent."""
 
 
 class Head(NamedTuple):
-    """A network's output."""
+    """A network's output; leading axes [T, B] from `Network.apply`, [B] from `Network.step`."""
 
-    policy: Distribution  # leaves [T, B, ...]
-    value: jax.Array  # f32[T, B]
+    policy: Distribution
+    value: Float[Array, "*batch"]
 
 
-def _as_they_are(params: Params) -> Packed:
+def _identity(params: Params) -> Packed:
     return params
 
 
@@ -38,28 +42,33 @@ class Network(NamedTuple):
 
     init: Callable[[Key, Obs], Params]
     """Parameters, given an example observation whose leaves are [T, B, ...]."""
-    carry: Callable[[int], Any]
-    """The cleared recurrent carry of B workers; the empty tuple if the network has no memory."""
-    apply: Callable[[Packed, Any, Obs, jax.Array], tuple[Any, Head]]
+    initial_carry: Callable[[int], Carry]
+    """The carry of B envs at the start of an episode."""
+    apply: Callable[[Packed, Carry, Obs, Bool[Array, "T B"]], tuple[Carry, Head]]
     """(weights, carry, obs [T, B, ...], first bool[T, B]) → (carry after the last step, Head)."""
-    pack: Callable[[Params], Packed] = _as_they_are
+    pack: Callable[[Params], Packed] = _identity
     """Rearrange the parameters once for many calls of `apply`; differentiable."""
 
     @property
     def recurrent(self) -> bool:
-        """Whether what it says now depends on what it saw before."""
-        return bool(jax.tree.leaves(jax.eval_shape(lambda: self.carry(1))))
+        """Whether the output depends on earlier observations."""
+        return bool(jax.tree.leaves(jax.eval_shape(lambda: self.initial_carry(1))))
+
+    def step(self, weights: Packed, carry: Carry, obs: Obs, first: Bool[Array, " B"]) -> tuple[Carry, Head]:
+        """`apply` on one step of B envs; leaves [B, ...]."""
+        carry, head = self.apply(weights, carry, jax.tree.map(lambda x: x[None], obs), first[None])
+        return carry, jax.tree.map(lambda x: x[0], head)
 
 
-def from_flax(module: Any, carry: Callable[[int], Any] = lambda _: ()) -> Network:
+def from_flax(module: Any, initial_carry: Callable[[int], Carry] = lambda _: ()) -> Network:
     """A flax module whose `__call__(carry, obs, first) -> (carry, Head)` works on leaves [T, B, ...]."""
 
     def init(key: Key, obs: Obs) -> Params:
         length, batch = jax.tree.leaves(obs)[0].shape[:2]
         first = jnp.zeros((length, batch), bool)
-        return module.init(key, carry(batch), obs, first)["params"]
+        return module.init(key, initial_carry(batch), obs, first)["params"]
 
-    def apply(params: Params, carry: Any, obs: Obs, first: jax.Array) -> tuple[Any, Head]:
+    def apply(params: Params, carry: Carry, obs: Obs, first: Bool[Array, "T B"]) -> tuple[Carry, Head]:
         return module.apply({"params": params}, carry, obs, first)
 
-    return Network(init, carry, apply)
+    return Network(init, initial_carry, apply)

@@ -1,55 +1,57 @@
-"""Playing: one scan over T steps for B levels, for students and for a teacher in its editor alike.
+"""Rollouts: one scan over T steps of B envs, for students and for a teacher in its editor alike.
 
-Every rollout begins with a reset and a cleared memory, so nothing has to be remembered between two rollouts.
+Every rollout begins with a reset and a cleared carry, so nothing is kept between two rollouts.
 
-*Which level follows when an episode ends inside a rollout?* Each worker has a queue of N levels [B, N, ...] and takes
-the next one, beginning again after the last. A queue of one repeats its level until the rollout ends (Algorithm 1: a
-trajectory belongs to one level); a long queue of fresh draws is domain randomisation as usually understood.
+*Which level follows when an episode ends inside a rollout?* Each env has a queue of N levels [B, N, ...] and takes the
+next one, beginning again after the last. A queue of one repeats its level until the rollout ends (Algorithm 1: a
+trajectory belongs to one level); a long queue of fresh draws is domain randomization as usually understood.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Bool, Float, Int
 
-from tutelage.learning.network import Head, Network, Packed
-from tutelage.types import Action, Env, Key, Level, Obs, State
+from tutelage.learning.network import Carry, Network, Packed
+from tutelage.types import Action, Env, Key, Level, Obs, Scene, State
 
 
 class Rollout(NamedTuple):
-    """What the students' update and the scores need, and no more. All leaves are [T, B, ...] unless noted."""
+    """What the students' update and the scores read. All leaves are [T, B, ...] unless noted."""
 
     obs: Obs
-    first: jax.Array  # bool: an episode begins with this step
+    first: Bool[Array, "T B"]  # whether an episode begins with this step
     action: Action
-    log_prob: jax.Array  # f32: of the action when it was taken
-    value: jax.Array  # f32: V(obs)
-    reward: jax.Array  # f32
-    terminated: jax.Array  # bool
-    truncated: jax.Array  # bool
-    truncation_value: jax.Array  # f32: V of the observation in which a time limit truncated an episode, 0 elsewhere
-    last_value: jax.Array  # f32[B]: V of the observation after the last step
+    log_prob: Float[Array, "T B"]  # of the action when it was taken
+    value: Float[Array, "T B"]  # V(obs)
+    reward: Float[Array, "T B"]
+    terminated: Bool[Array, "T B"]
+    truncated: Bool[Array, "T B"]
+    truncation_value: Float[Array, "T B"]  # V of the observation at which a time limit truncated an episode, else 0
+    last_value: Float[Array, " B"]  # V of the observation after the last step
 
     @property
-    def done(self) -> jax.Array:
-        """bool[T, B]: the episode ends with this step."""
+    def done(self) -> Bool[Array, "*S T B"]:
+        """Whether the episode ends with this step."""
         return self.terminated | self.truncated
 
 
 class _Loop(NamedTuple):
-    """What a rollout carries from step to step; leaves [B, ...]."""
+    """The state of the scan; leaves [B, ...]."""
 
-    memory: Any
+    carry: Carry
     state: State
     obs: Obs
-    first: jax.Array
-    episode: jax.Array  # i32: how many episodes this worker has ended
+    first: Bool[Array, " B"]
+    episode: Int[Array, " B"]  # how many episodes this env has ended
 
 
-def play(
+def collect_rollout(
     env: Env,
     network: Network,
     weights: Packed,
@@ -59,55 +61,49 @@ def play(
     *,
     bootstrap_on_truncation: bool = False,
 ) -> tuple[Rollout, State]:
-    """Let a policy play `num_steps` steps on each worker's queue of levels.
+    """Let a policy act for `num_steps` steps on each env's queue of levels.
 
     Args:
         env: the environment.
         network: the policy, with its packed `weights`.
-        keys: a key for each worker, [B].
-        queues: each worker's levels, leaves [B, N, ...].
+        keys: a key for each env, [B].
+        queues: each env's levels, leaves [B, N, ...].
         num_steps: T.
         bootstrap_on_truncation: also evaluate the observation at which a time limit truncates an episode
             (`Rollout.truncation_value`).
 
     Returns:
-        The rollout, and the state after each worker's last step (before any reset).
+        The rollout, and the state after each env's last step (before any reset).
     """
     batch = keys.shape[0]
     count = jax.tree.leaves(queues)[0].shape[1] if jax.tree.leaves(queues) else 1
     # an editor's level is empty, so the sizes cannot always be read off it
     scenes = jax.vmap(jax.vmap(env.load, axis_size=count), axis_size=batch)(queues)
 
-    def scene_of(episode: jax.Array) -> Any:
+    def scene_of(episode: Int[Array, " B"]) -> Scene:
         if count == 1:
             return jax.tree.map(lambda x: x[:, 0], scenes)
         return jax.vmap(lambda scenes, i: jax.tree.map(lambda x: x[i], scenes))(scenes, episode % count)
 
-    def evaluate(memory: Any, obs: Obs, first: jax.Array) -> tuple[Any, Head]:
-        """The network on one step of all workers."""
-        memory, head = network.apply(weights, memory, jax.tree.map(lambda x: x[None], obs), first[None])
-        return memory, jax.tree.map(lambda x: x[0], head)
+    def value_of(carry: Carry, obs: Obs) -> Float[Array, " B"]:
+        return network.step(weights, carry, obs, jnp.zeros(batch, bool))[1].value
 
-    def value_of(memory: Any, obs: Obs) -> jax.Array:
-        return evaluate(memory, obs, jnp.zeros(batch, bool))[1].value
-
-    def over_step(loop: _Loop, keys: tuple[Key, Key, Key]) -> tuple[_Loop, Any]:
+    def over_step(loop: _Loop, keys: tuple[Key, Key, Key]) -> tuple[_Loop, Rollout]:
         act_keys, env_keys, reset_keys = keys
         scene = scene_of(loop.episode)
 
         def restart() -> tuple[State, Obs]:
-            begun = jax.vmap(env.reset)(reset_keys, scene)
-            return _choose(loop.first, begun, (loop.state, loop.obs))
+            return select(loop.first, jax.vmap(env.reset)(reset_keys, scene), (loop.state, loop.obs))
 
-        # most environments draw or compute a good deal in a reset: leave it out of steps in which nobody needs it
+        # many resets draw or compute a good deal: leave them out of steps in which no env needs one
         state, obs = lax.cond(loop.first.any(), restart, lambda: (loop.state, loop.obs))
-        memory, head = evaluate(loop.memory, obs, loop.first)
+        carry, head = network.step(weights, loop.carry, obs, loop.first)
         action = jax.vmap(type(head.policy).sample)(head.policy, act_keys)
         state, step = jax.vmap(env.step)(env_keys, scene, state, action)
         done = step.terminated | step.truncated
         if bootstrap_on_truncation:
             cut = step.truncated & ~step.terminated
-            truncation_value = lax.cond(cut.any(), lambda: cut * value_of(memory, step.obs), lambda: jnp.zeros(batch))
+            truncation_value = lax.cond(cut.any(), lambda: cut * value_of(carry, step.obs), lambda: jnp.zeros(batch))
         else:
             truncation_value = jnp.zeros(batch)
         record = Rollout(
@@ -122,20 +118,21 @@ def play(
             truncation_value=truncation_value,
             last_value=jnp.zeros(()),  # known when the scan has ended
         )
-        return _Loop(memory, state, step.obs, done, loop.episode + done), record
+        return _Loop(carry, state, step.obs, done, loop.episode + done), record
 
-    # every worker's first step begins with a reset, so these only have to have the right shapes; a state may hold keys,
-    # which `lax.full` can make and `jnp.zeros` cannot
-    state, obs = jax.tree.map(
-        lambda x: lax.full(x.shape, 0, x.dtype),
-        jax.eval_shape(lambda: jax.vmap(env.reset)(keys, scene_of(jnp.zeros(batch, jnp.int32)))),
-    )
-    start = _Loop(network.carry(batch), state, obs, jnp.ones(batch, bool), jnp.zeros(batch, jnp.int32))
+    # every env's first step begins with a reset, so these only need the right shapes
+    state, obs = zeros_of(lambda: jax.vmap(env.reset)(keys, scene_of(jnp.zeros(batch, jnp.int32))))
+    start = _Loop(network.initial_carry(batch), state, obs, jnp.ones(batch, bool), jnp.zeros(batch, jnp.int32))
     step_keys = jax.vmap(lambda key: jax.random.split(key, (num_steps, 3)), out_axes=1)(keys)  # [T, B, 3]
     end, rollout = lax.scan(over_step, start, tuple(jnp.moveaxis(step_keys, 2, 0)))
-    return rollout._replace(last_value=value_of(end.memory, end.obs)), end.state
+    return rollout._replace(last_value=value_of(end.carry, end.obs)), end.state
 
 
-def _choose(which: jax.Array, yes: Any, no: Any) -> Any:
-    """Leaf by leaf, for each worker, `yes` where `which` and `no` elsewhere."""
+def select(which: Bool[Array, " B"], yes: Any, no: Any) -> Any:
+    """Leaf by leaf [B, ...], for each env, `yes` where `which` and `no` elsewhere."""
     return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), yes, no)
+
+
+def zeros_of(f: Callable[[], Any]) -> Any:
+    """Zeros of the shapes that `f` returns. A state may hold keys, which `lax.full` can make and `jnp.zeros` cannot."""
+    return jax.tree.map(lambda x: lax.full(x.shape, 0, x.dtype), jax.eval_shape(f))

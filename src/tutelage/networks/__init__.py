@@ -1,1 +1,1 @@
-"""What policies are made of: a fast network for each domain, with a plain flax twin beside it."""
+"""Networks for each domain: a fast one, and a plain flax twin beside it."""

@@ -1,10 +1,10 @@
-"""Convolutions as matrix products: on a CPU, XLA multiplies matrices far better than it differentiates `lax.conv`.
+"""Convolutions as matrix products: on a CPU, XLA multiplies matrices much faster than it differentiates `lax.conv`.
 
-A layer that cuts its input into 2×2 squares (kernel 2, stride 2) reads every number once. If pixels lie in *nested*
-order, square by square within larger squares, its input is a plain reshape of what the layer before wrote: a stack of
-such layers is one rearrangement of the pixels, done while they are still bytes, and then products without any copy.
-Kernels of 3 or 4 with stride 2 reach into the next squares: each square is multiplied once, by what its four readers
-want of it, and the shares are added up. Other layers multiply their gathered patches.
+A layer with kernel 2 and stride 2 cuts its input into 2×2 squares and reads every number once. If pixels lie in
+*nested* order, square by square within larger squares, its input is a reshape of the output of the layer before: a
+stack of such layers is one rearrangement of the pixels, done while they are still bytes, and then products without any
+copy. Kernels of 3 or 4 with stride 2 reach into the next squares: each square is multiplied once with the parts of the
+kernel for the four outputs that read it, and the products are added up. Other layers multiply gathered patches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Layer(NamedTuple):
 
 
 def stack(layers: Sequence[Layer], image: jax.Array) -> jax.Array:
-    """f32[N, h, w, F]: what a stack of layers makes of images [N, H, W, C] of any dtype."""
+    """f32[N, h, w, F]: a stack of layers applied to images [N, H, W, C] of any dtype."""
     depth = next((i for i, layer in enumerate(layers) if not layer.cuts_squares), len(layers))
     x = nested(image, depth)
     count, height, width, _ = x.shape
@@ -52,7 +52,7 @@ def stack(layers: Sequence[Layer], image: jax.Array) -> jax.Array:
 def nested(image: jax.Array, depth: int) -> jax.Array:
     """[N, H, W, C] → [N, H/2^depth, W/2^depth, 4^depth·C]: each square holds its four quarters one after the other.
 
-    Rows and columns beyond the last whole square, which no layer would read, are left out.
+    Rows and columns beyond the last whole square, which no layer reads, are left out.
     """
     count, *sides, channels = image.shape
     height, width = (side >> depth for side in sides)
@@ -64,7 +64,7 @@ def nested(image: jax.Array, depth: int) -> jax.Array:
 
 
 def _shared_squares(layer: Layer, x: jax.Array) -> jax.Array:
-    """A kernel of 3 or 4 with stride 2: each output reads the parts of four neighbouring 2×2 squares."""
+    """A kernel of 3 or 4 with stride 2: each output reads the parts of four neighboring 2×2 squares."""
     size, _, channels, features = layer.kernel.shape
     height, width = _outputs(layer, x)
     sides = 2 * (height + 1), 2 * (width + 1)
@@ -81,7 +81,7 @@ def _shared_squares(layer: Layer, x: jax.Array) -> jax.Array:
 
 
 def _gathered(layer: Layer, x: jax.Array) -> jax.Array:
-    """Any kernel and stride: multiply what each output reads."""
+    """Any kernel and stride: multiply the patch that each output reads."""
     size, step = layer.kernel.shape[0], layer.stride
     height, width = _outputs(layer, x)
     read = [
@@ -93,6 +93,6 @@ def _gathered(layer: Layer, x: jax.Array) -> jax.Array:
 
 
 def _outputs(layer: Layer, x: jax.Array) -> tuple[int, int]:
-    """How many rows and columns a layer makes of x [N, H, W, C]."""
+    """The rows and columns of a layer's output for x [N, H, W, C]."""
     height, width = ((side - layer.kernel.shape[0]) // layer.stride + 1 for side in x.shape[1:3])
     return height, width

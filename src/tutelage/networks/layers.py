@@ -1,4 +1,4 @@
-"""Layers that several networks share, as flax modules."""
+"""Layers that several networks share, as flax modules; and the check of their sizes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.nn.initializers import orthogonal
 
 from tutelage.networks import lstm
+from tutelage.types import InputError
 
 
 class ScannedLSTM(nn.Module):
@@ -37,8 +38,8 @@ class ScannedLSTM(nn.Module):
         return nn.scan(cell, variable_broadcast="params", split_rngs={"params": False})(self, carry, xs)
 
 
-class Tower(nn.Module):
-    """Fully connected layers; the last one is linear and starts at `scale`."""
+class MLP(nn.Module):
+    """Fully connected layers; the last one is linear, with orthogonal initial weights of gain `scale`."""
 
     sizes: Sequence[int]
     scale: float
@@ -50,3 +51,12 @@ class Tower(nn.Module):
         for i, size in enumerate(self.sizes[:-1]):
             x = self.activation(nn.Dense(size, kernel_init=orthogonal(2**0.5), name=f"layer{i}")(x))
         return nn.Dense(self.sizes[-1], kernel_init=orthogonal(self.scale), name="out")(x)
+
+
+def check_sizes(module: nn.Module, *names: str) -> None:
+    """Refuse sizes of layers that are not positive; None stands for a layer that is left out."""
+    for name in names:
+        size = getattr(module, name)
+        each = [] if size is None else [size] if isinstance(size, int) else size
+        if any(units < 1 for units in each):
+            raise InputError(f"{type(module).__name__} needs layers with at least one unit; got {name} = {size}.")

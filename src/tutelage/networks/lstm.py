@@ -1,4 +1,4 @@
-"""The recurrent core, fast: small integers → product → ReLU → LSTM over whole sequences, with its own backward pass.
+"""The fast recurrent core: small integers → product → ReLU → LSTM over whole sequences, with its own backward pass.
 
 The computation is that of a plain cell scanned over time,
 
@@ -6,14 +6,13 @@ The computation is that of a plain cell scanned over time,
     i, f, g, o = e_t · W + (h_{t−1} · k_t) · U          k_t = 0 where an episode begins, else 1
     c_t = σ(f) ⊙ c_{t−1} k_t + σ(i) ⊙ tanh(g),   h_t = σ(o) ⊙ tanh(c_t)
 
-and so are its gradients; only the order of the work differs from what autodiff would do. Time is cut into chunks that
-fit the cache. Inside a chunk all input projections are one matrix product, the scan over its steps holds nothing but
-h · U (backward: dz · Uᵀ) and the gates, and the weights' gradients are products over the whole chunk after the scan.
-Since σ(z) = (1 + tanh(z/2))/2, the caller halves the columns of i, f and o (`halve`), and one tanh over all four gates
-is then the only activation, forward and backward.
+and so are its gradients; only the order of the work differs from autodiff. Time is cut into chunks that fit the cache.
+Inside a chunk all input projections are one matrix product, the scan over its steps computes only h · U (backward:
+dz · Uᵀ) and the gates, and the weights' gradients are products over the whole chunk after the scan. Since
+σ(z) = (1 + tanh(z/2))/2, the caller halves the columns of i, f and o (`halve`), and one tanh over all four gates is
+then the only activation, forward and backward.
 
-Biases have no place here: a caller adds them to the rows of W that a one-hot s_t selects, or gives x_t a column of
-ones.
+There are no biases: a caller adds them to the rows of W that a one-hot s_t selects, or gives x_t a column of ones.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Carry = tuple[jax.Array, jax.Array]
 
 
 class Weights(NamedTuple):
-    """All that the core multiplies with."""
+    """The core's matrices."""
 
     encoder: jax.Array  # f32[I, E]
     gates: jax.Array  # f32[H + E + X, 4H]: U above W, their columns in the order i, f, g, o, halved
@@ -44,7 +43,7 @@ class Inputs(NamedTuple):
 
 
 class _Trace(NamedTuple):
-    """What the backward pass reads again, cut into chunks: every leaf is [T/C, C, B, ...]."""
+    """Residuals of the backward pass, in chunks: every leaf is [T/C, C, B, ...]."""
 
     features: jax.Array  # f32[..., E + X]
     gates: jax.Array  # f32[..., 4H]: after the tanh
@@ -58,7 +57,7 @@ def halve(columns: jax.Array) -> jax.Array:
     return columns * jnp.repeat(jnp.array([0.5, 0.5, 1.0, 0.5]), size)
 
 
-def zeros(batch: int, size: int) -> Carry:
+def zero_carry(batch: int, size: int) -> Carry:
     """The carry at the start of an episode."""
     return jnp.zeros((batch, size)), jnp.zeros((batch, size))
 
@@ -66,7 +65,7 @@ def zeros(batch: int, size: int) -> Carry:
 def step(
     weights: Weights, carry: Carry, inputs: Inputs, first: jax.Array, dtype: Any = None
 ) -> tuple[Carry, jax.Array]:
-    """One step of B workers, as acting needs it. Returns the carry and h f32[B, H]."""
+    """One step of B envs, for acting. Returns the carry and h f32[B, H]."""
     hidden, cell = _clear(carry, first)
     features = _encode(weights.encoder, inputs, dtype)
     gates = jnp.tanh(_product(jnp.concatenate([hidden, features], -1), weights.gates, dtype))
@@ -77,7 +76,7 @@ def step(
 def unroll(
     weights: Weights, carry: Carry, inputs: Inputs, first: jax.Array, *, chunk: int = 32, dtype: Any = None
 ) -> tuple[Carry, jax.Array]:
-    """A whole sequence, as learning needs it.
+    """A whole sequence, for learning.
 
     Args:
         weights: the weights.

@@ -1,9 +1,9 @@
 """The maze student of the paper's appendix: conv 3×3×16 → (⊕ direction → 5) → LSTM 256 → policy and value heads.
 
-`MazeStudent` says it plainly, as a flax module. `maze_student` is the network to use: the same parameters and the same
-function, evaluated by the fast core of `lstm.py`. What makes it fast on a CPU, besides that core: the convolution over
-the small integer view is one product with a Toeplitz matrix, the direction's embedding and all biases are folded into
-the rows that the direction's one-hot selects, and both heads are one product per layer.
+`MazeStudent` is the plain flax module. `maze_student` is the network to use: the same parameters and the same function,
+evaluated by the fast core of `lstm.py`. Besides that core, three things make it fast on a CPU: the convolution over the
+small integer view is one product with a Toeplitz matrix, the direction's embedding and all biases are folded into the
+rows that the direction's one-hot selects, and both heads are one product per layer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jax.scipy.linalg import block_diag
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.networks import lstm
-from tutelage.networks.layers import ScannedLSTM, Tower
+from tutelage.networks.layers import MLP, ScannedLSTM, check_sizes
 
 VIEW_SCALE = 10.0
 """MiniGrid's codes are divided by this before the convolution."""
@@ -47,20 +47,20 @@ class MazeStudent(nn.Module):
         direction = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="direction")(direction)
         features = jnp.concatenate([view.reshape(*view.shape[:2], -1), direction], -1)
         carry, features = ScannedLSTM(self.hidden, name="memory")(carry, (features, first))
-        logits = Tower((*self.head, self.actions), 0.01, self.activation, name="actor")(features)
-        value = Tower((*self.head, 1), 1.0, self.activation, name="critic")(features)
+        logits = MLP((*self.head, self.actions), 0.01, self.activation, name="actor")(features)
+        value = MLP((*self.head, 1), 1.0, self.activation, name="critic")(features)
         return carry, Head(Categorical(logits), value[..., 0])
 
 
 class _Packed(NamedTuple):
     lstm: lstm.Weights
     heads: tuple[tuple[jax.Array, jax.Array], ...]
-    """(kernel, bias) of each layer of both heads side by side; of the last one the first A outputs are logits."""
+    """(kernel, bias) of each layer of both heads side by side; the first A outputs of the last one are logits."""
 
 
 def plain_maze_student(module: MazeStudent) -> Network:
     """The module as it stands, differentiated by JAX: the reference for `maze_student`."""
-    return from_flax(module, lambda batch: lstm.zeros(batch, module.hidden))
+    return from_flax(module, lambda batch: lstm.zero_carry(batch, module.hidden))
 
 
 def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: Any = None) -> Network:
@@ -72,6 +72,7 @@ def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: A
         dtype: `jnp.bfloat16` rounds the operands of the core's matrix products; sums stay in float32.
     """
     module = module or MazeStudent()
+    check_sizes(module, "filters", "embedding", "hidden", "head")
     plain = plain_maze_student(module)
 
     def pack(params: Params) -> _Packed:
@@ -104,7 +105,7 @@ def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: A
         out = h @ kernel + bias
         return carry, Head(Categorical(out[..., :-1]), out[..., -1])
 
-    return Network(plain.init, plain.carry, apply, pack)
+    return Network(plain.init, plain.initial_carry, apply, pack)
 
 
 def _toeplitz(conv: Params, side: int) -> jax.Array:

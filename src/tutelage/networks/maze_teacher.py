@@ -1,11 +1,11 @@
-"""The maze generator of the paper's appendix: conv 3×3×128 over the grid ⊕ time → 10 ⊕ noise → (LSTM 256) → heads.
+"""The maze teacher of the paper's appendix: conv 3×3×128 over the grid ⊕ time → 10 ⊕ noise → (LSTM 256) → heads.
 
-`MazeTeacher` says it plainly, as a flax module. The convolution is written as a product with the grid's 3×3 patches:
-XLA on CPU differentiates that several times faster than `lax.conv`, and the grid is small integers.
+`MazeTeacher` is the plain flax module. The convolution is written as a product with the grid's 3×3 patches: XLA on CPU
+differentiates that several times faster than `lax.conv`.
 
-`maze_teacher` is the network to use: the same parameters and the same function. Nearly all work is the product
-with the first layer behind the grid's 21,632 features, of the LSTM (× 1,024) or of both heads (× 64). An editor changes
-one cell in a step, and `projection.py` makes use of that.
+`maze_teacher` is the network to use: the same parameters and the same function. Nearly all work is the product of the
+grid's 21,632 features with the next layer, of the LSTM (× 1,024) or of both heads (× 64). An editor changes one cell in
+a step, which `projection.py` makes use of.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from jax.nn.initializers import orthogonal, xavier_uniform
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.networks import lstm, projection
-from tutelage.networks.layers import ScannedLSTM, Tower
+from tutelage.networks.layers import MLP, ScannedLSTM, check_sizes
 from tutelage.networks.maze_student import VIEW_SCALE
 from tutelage.types import InputError
 
 SEQUENCE = 128
-"""Fewer grids than this are one step of some workers, who have little in common, and no sequence of edits."""
+"""Fewer grids than this are one step of several envs, which have little in common, and no sequence of edits."""
 
 CHANNELS = 3
 """Numbers in each cell of a grid: MiniGrid's code."""
@@ -43,7 +43,7 @@ class MazeTeacher(nn.Module):
     filters: int = 128
     embedding: int = 10
     hidden: int | None = None
-    """Size of the LSTM; None for a generator without memory."""
+    """Size of the LSTM; None for a teacher that is not recurrent."""
     head: Sequence[int] = (32, 32)
     activation: Callable[[jax.Array], jax.Array] = nn.relu
 
@@ -57,27 +57,27 @@ class MazeTeacher(nn.Module):
         features = jnp.concatenate([grid.reshape(*first.shape, -1), time, obs.noise], -1)
         if self.hidden is not None:
             carry, features = ScannedLSTM(self.hidden, name="memory")(carry, (features, first))
-        logits, value = self.tower("actor")(features), self.tower("critic")(features)
+        logits, value = self.mlp("actor")(features), self.mlp("critic")(features)
         return carry, _head(obs, logits, value)
 
     @nn.nowrap
-    def tower(self, name: str) -> Tower:
+    def mlp(self, name: str) -> MLP:
         """One of the heads: `actor` or `critic`."""
         outputs, scale = (self.actions, 0.01) if name == "actor" else (1, 1.0)
-        return Tower((*self.head, outputs), scale, self.activation, name=name)
+        return MLP((*self.head, outputs), scale, self.activation, name=name)
 
 
 def plain_maze_teacher(module: MazeTeacher) -> Network:
     """The module as it stands, differentiated by JAX: the reference for `maze_teacher`."""
     hidden = module.hidden
-    return from_flax(module) if hidden is None else from_flax(module, lambda batch: lstm.zeros(batch, hidden))
+    return from_flax(module) if hidden is None else from_flax(module, lambda batch: lstm.zero_carry(batch, hidden))
 
 
 class _Carry(NamedTuple):
-    """What a generator with memory remembers. The running sum is worth something only with the weights that made it."""
+    """The carry of a recurrent teacher. The projection's part is valid only with the weights that made it."""
 
-    memory: lstm.Carry
-    running: projection.Running
+    lstm: lstm.Carry
+    projection: projection.Carry
 
 
 class _Packed(NamedTuple):
@@ -90,22 +90,25 @@ class _Packed(NamedTuple):
 
 
 def maze_teacher(module: MazeTeacher | None = None) -> Network:
-    """The maze generator's network, fast; without memory by default.
+    """The maze teacher, fast; not recurrent by default.
 
-    With memory, it takes grids that have one inner cell for each action.
+    A recurrent one takes grids that have one inner cell for each action.
     """
     module = module or MazeTeacher()
+    check_sizes(module, "filters", "embedding", "hidden", "head")
     plain = plain_maze_teacher(module)
     hidden = module.hidden
     if hidden is None:
-        return plain._replace(apply=partial(_apply_memoryless, module, plain))
+        return plain._replace(apply=partial(_apply_feedforward, module, plain))
 
-    def carry(batch: int) -> _Carry:
-        return _Carry(lstm.zeros(batch, hidden), projection.nothing(batch, module.actions, CHANNELS, 4 * hidden))
+    def initial_carry(batch: int) -> _Carry:
+        return _Carry(
+            lstm.zero_carry(batch, hidden), projection.zero_carry(batch, module.actions, CHANNELS, 4 * hidden)
+        )
 
     def pack(params: Params) -> _Packed:
         cell = params["memory"]["lstm"]
-        # side by side the gates' kernels would be easier to use, but putting them there is a copy of 88 MB
+        # one array of all gates would be easier to use, but making it is a copy of 88 MB
         kernels = tuple(cell[f"i{gate}"]["kernel"] for gate in "ifgo")
         recurrent = jnp.concatenate([cell[f"h{gate}"]["kernel"] for gate in "ifgo"], -1)
         bias = jnp.concatenate([cell[f"h{gate}"]["bias"] for gate in "ifgo"])
@@ -115,42 +118,42 @@ def maze_teacher(module: MazeTeacher | None = None) -> Network:
     def apply(weights: _Packed, carry: _Carry, obs: Any, first: jax.Array) -> tuple[_Carry, Head]:
         if (obs.grid.shape[-3] - 2) * (obs.grid.shape[-2] - 2) != module.actions or obs.grid.shape[-1] != CHANNELS:
             raise InputError(
-                f"A generator with memory takes grids with {CHANNELS} numbers in a cell and one inner cell for each of "
-                f"its {module.actions} actions, not {obs.grid.shape[-3:]}; set `actions`, or use plain_maze_teacher."
+                f"A recurrent teacher takes grids with {CHANNELS} numbers in a cell and one inner cell for each of its "
+                f"{module.actions} actions, not {obs.grid.shape[-3:]}; set `actions`, or use plain_maze_teacher."
             )
         passed = _passed(module, weights.time, obs)
         if len(first) == 1:
-            running, z = projection.step(weights.projection, carry.running, obs.grid[0], passed[0], first[0])
+            projected, z = projection.step(weights.projection, carry.projection, obs.grid[0], passed[0], first[0])
             z = z[None]
         else:
-            running, z = projection.unroll(weights.projection, obs.grid, passed)
-        memory, h = _remember(weights, carry.memory, z, first)
-        logits = module.tower("actor").apply({"params": weights.actor}, h)
-        value = module.tower("critic").apply({"params": weights.critic}, h)
-        return _Carry(memory, running), _head(obs, logits, value)
+            projected, z = projection.unroll(weights.projection, obs.grid, passed)
+        recurrent, h = _scan_lstm(weights, carry.lstm, z, first)
+        logits = module.mlp("actor").apply({"params": weights.actor}, h)
+        value = module.mlp("critic").apply({"params": weights.critic}, h)
+        return _Carry(recurrent, projected), _head(obs, logits, value)
 
-    return Network(plain.init, carry, apply, pack)
+    return Network(plain.init, initial_carry, apply, pack)
 
 
-def _apply_memoryless(
+def _apply_feedforward(
     module: MazeTeacher, plain: Network, params: Params, carry: Any, obs: Any, first: jax.Array
 ) -> tuple[Any, Head]:
-    """The same for a generator without memory: here the wide layer is the first of both heads, side by side."""
+    """The same without an LSTM: the wide layer is the first of both heads, side by side."""
     if first.size < SEQUENCE:
         return plain.apply(params, carry, obs, first)
-    towers = params["actor"], params["critic"]
-    layers = sorted(towers[0])  # layer0, layer1, …, out
-    kernels = tuple(tower[layers[0]]["kernel"] for tower in towers)
+    heads = params["actor"], params["critic"]
+    layers = sorted(heads[0])  # layer0, layer1, …, out
+    kernels = tuple(head[layers[0]]["kernel"] for head in heads)
     weights = projection.Weights(_encoder(params["conv"]), kernels)
-    # PPO gives steps without memory as one row, [1, T·B], worker by worker: neighbours in it differ by one edit
+    # PPO gives the steps of a feed-forward policy as one row, [1, T·B], env by env: neighbors differ by one edit
     row = len(first) == 1
     grid, passed = (jnp.swapaxes(x, 0, 1) if row else x for x in (obs.grid, _passed(module, params["time"], obs)))
     _, z = projection.unroll(weights, grid, passed)
     outputs = jnp.split(jnp.swapaxes(z, 0, 1) if row else z, [kernels[0].shape[1]], -1)
     for i, name in enumerate(layers):
         if i > 0:
-            outputs = [module.activation(x) @ tower[name]["kernel"] for x, tower in zip(outputs, towers, strict=True)]
-        outputs = [x + tower[name]["bias"] for x, tower in zip(outputs, towers, strict=True)]
+            outputs = [module.activation(x) @ head[name]["kernel"] for x, head in zip(outputs, heads, strict=True)]
+        outputs = [x + head[name]["bias"] for x, head in zip(outputs, heads, strict=True)]
     return carry, _head(obs, *outputs)
 
 
@@ -160,12 +163,12 @@ def _encoder(conv: Params) -> jax.Array:
 
 
 def _passed(module: MazeTeacher, time: Params, obs: Any) -> jax.Array:
-    """What a generator sees beside the grid, f32[T, B, X]."""
+    """The inputs beside the grid, f32[T, B, X]."""
     embedded = jax.nn.one_hot(obs.time, module.steps) @ time["kernel"] + time["bias"]
     return jnp.concatenate([embedded, obs.noise], -1)
 
 
-def _remember(weights: _Packed, carry: lstm.Carry, z: jax.Array, first: jax.Array) -> tuple[lstm.Carry, jax.Array]:
+def _scan_lstm(weights: _Packed, carry: lstm.Carry, z: jax.Array, first: jax.Array) -> tuple[lstm.Carry, jax.Array]:
     """The LSTM over projected inputs f32[T, B, 4H] → (carry, h f32[T, B, H])."""
 
     def over_step(carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> tuple[lstm.Carry, jax.Array]:
@@ -180,7 +183,7 @@ def _remember(weights: _Packed, carry: lstm.Carry, z: jax.Array, first: jax.Arra
 
 
 def _head(obs: Any, logits: jax.Array, value: jax.Array) -> Head:
-    """Logits f32[T, B, A], but −∞ where a mask forbids the action; values f32[T, B, 1]."""
+    """From logits f32[T, B, A], set to −∞ where the mask forbids the action, and values f32[T, B, 1]."""
     if hasattr(obs, "mask"):
         logits = jnp.where(obs.mask, logits, -jnp.inf)
     return Head(Categorical(logits), value[..., 0])

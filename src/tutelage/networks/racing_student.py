@@ -1,8 +1,13 @@
 """The CarRacing student of the paper's appendix: six convolutions → policy and value heads of one hidden layer each.
 
-Observations are pixels u8[T, B, H, W, C]. Kernels are 2, 2, 2, 2, 3, 3 with strides 2, 2, 2, 2, 1, 1: 96×96 pixels
-become 2×2×256 features, the 84×84 of a cropped view 256. The policy is a Beta distribution for each action, with
-α, β = 1 + softplus. There is no memory. Where the paper is silent, weights begin as in the released code.
+Observations are pixels u8[T, B, H, W, C]. The policy is a Beta distribution for each action, with α, β = 1 + softplus.
+There is no memory. Where the paper is silent, weights begin as in the released code.
+
+The paper contradicts itself: kernels 2, 2, 2, 2, 3, 3 with strides 2, 2, 2, 2, 1, 1 turn its 96×96 pixels into 2×2×256
+features, which it calls a 256-dimensional embedding. We keep the kernels, which are the more definite statement, and
+flatten the features to 1,024. The released code has these kernels for a view cropped to 84×84, and 4, 3, 3, 3, 3, 3 for
+96×96; both give 256. The heads, too, are not clear from the text, which may be read as two hidden layers of 256. We
+take one of 100 for the policy and one for the value, as in the released code.
 
 `RacingStudent` says it plainly, as a flax module. `racing_student` is the network to use: the same parameters and the
 same function, with convolutions as matrix products.
@@ -21,11 +26,8 @@ from jax.nn.initializers import constant, variance_scaling
 from tutelage.learning.distributions import Beta
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.networks import convolution
-from tutelage.networks.layers import Tower
+from tutelage.networks.layers import MLP, check_sizes
 from tutelage.types import Box
-
-BRIGHTEST = 255.0
-"""Pixels are divided by this before the first convolution."""
 
 XAVIER = variance_scaling(2.0, "fan_avg", "uniform")
 """Glorot's uniform weights, times √2 for the ReLU."""
@@ -43,6 +45,8 @@ class RacingStudent(nn.Module):
     """Of the policy's last layer when it begins: the smaller, the less the first policy depends on what it sees."""
     lean: Sequence[float] | None = None
     """Where the first policy's mean lies for each action: 0 in the middle, below 0 towards the lowest action."""
+    centered: bool = False
+    """Pixels are x/128 − 1 (released code), not x/255."""
 
     def setup(self) -> None:
         """Name the layers, because `heads` is also used on its own."""
@@ -51,12 +55,13 @@ class RacingStudent(nn.Module):
             nn.Conv(channels, (kernel, kernel), stride, "VALID", kernel_init=XAVIER, bias_init=constant(0.1))
             for channels, kernel, stride in sizes
         ]
-        self.actor = Tower((self.hidden, 2 * len(self.actions.low)), self.scale, nn.relu)
-        self.critic = Tower((self.hidden, 1), 1.0, nn.relu)
+        self.actor = MLP((self.hidden, 2 * len(self.actions.low)), self.scale, nn.relu)
+        self.critic = MLP((self.hidden, 1), 1.0, nn.relu)
 
     def __call__(self, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
         """(carry, obs, first bool[T, B]) → (carry, Head)."""
-        x = obs.astype(jnp.float32) / BRIGHTEST
+        x = obs.astype(jnp.float32)
+        x = x / 128 - 1 if self.centered else x / 255
         for conv in self.convs:
             x = nn.relu(conv(x))
         return carry, self.heads(x.reshape(*first.shape, -1))
@@ -77,6 +82,7 @@ def plain_racing_student(module: RacingStudent) -> Network:
 
 def racing_student(module: RacingStudent) -> Network:
     """The CarRacing student, fast."""
+    check_sizes(module, "kernels", "strides", "channels", "hidden")
     plain = plain_racing_student(module)
 
     def apply(params: Params, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
@@ -84,8 +90,12 @@ def racing_student(module: RacingStudent) -> Network:
             convolution.Layer(params[f"convs_{i}"]["kernel"], params[f"convs_{i}"]["bias"], stride)
             for i, stride in enumerate(module.strides)
         ]
-        # pixels stay bytes until they have been put in order: the first kernel is scaled in their place
-        layers[0] = layers[0]._replace(kernel=layers[0].kernel / BRIGHTEST)
+        # Pixels stay bytes until they have been put in order: the first layer is scaled and shifted in their place.
+        kernel, bias, _ = layers[0]
+        if module.centered:
+            layers[0] = layers[0]._replace(kernel=kernel / 128, bias=bias - kernel.sum((0, 1, 2)))
+        else:
+            layers[0] = layers[0]._replace(kernel=kernel / 255)
         features = convolution.stack(layers, obs.reshape(-1, *obs.shape[2:])).reshape(*first.shape, -1)
         return carry, module.apply({"params": params}, features, method="heads")
 

@@ -1,9 +1,9 @@
-"""The CarRacing generator: two 2×2 convolutions over the sketch ⊕ time → 8 ⊕ noise → policy and value.
+"""The CarRacing generator of the paper's appendix: convolutions over the sketch ⊕ time step ⊕ noise → policy and value.
 
 It sees the sketch f32[T, B, 10, 10], the `time` i32[T, B], fresh `noise` f32[T, B, Z] and a `mask` bool[T, B, A] of
-the cells that it may still choose. Sizes are the released code's, since the paper gives none: 8 and 16 channels, one
-hidden layer of 256 before the logits, and a value linear in the features. Ours is the ReLU between the convolutions,
-without which the two would be one. There is no memory: the sketch shows all that was done.
+the cells that it may still choose. Two 2×2 convolutions have 8 and 16 channels, with a ReLU after each (the released
+code has one only after the second); the time step becomes 8 numbers; a hidden layer of 256 comes before the logits. The
+value is linear in the features, as in the released code. There is no memory: the sketch shows all that was done.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax.nn.initializers import orthogonal, xavier_uniform
 
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network, from_flax
-from tutelage.networks.layers import Tower
+from tutelage.networks.layers import MLP, check_sizes
 
 
 class RacingTeacher(nn.Module):
@@ -41,11 +41,13 @@ class RacingTeacher(nn.Module):
         time = jax.nn.one_hot(obs.time, self.steps)
         time = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="time")(time)
         features = jnp.concatenate([sketch.reshape(*first.shape, -1), time, obs.noise], -1)
-        logits = Tower((self.hidden, self.actions), 0.01, nn.relu, name="actor")(features)
-        value = Tower((1,), 1.0, nn.relu, name="critic")(features)
+        logits = MLP((self.hidden, self.actions), 0.01, nn.relu, name="actor")(features)
+        value = MLP((1,), 1.0, nn.relu, name="critic")(features)
         return carry, Head(Categorical(jnp.where(obs.mask, logits, -jnp.inf)), value[..., 0])
 
 
 def racing_teacher(module: RacingTeacher | None = None) -> Network:
     """The CarRacing generator's network."""
-    return from_flax(module or RacingTeacher())
+    module = module or RacingTeacher()
+    check_sizes(module, "channels", "embedding", "hidden")
+    return from_flax(module)

@@ -13,8 +13,8 @@
       tensorboard/            what `--track tensorboard` was sent
 
 run = Run.load("runs/maze-plr-perp")
-policy, memory = run.policy, run.policy.start()
-action, memory = policy.act(obs, memory, key)
+policy, carry = run.policy, run.policy.initial_carry()
+action, carry = policy.act(obs, carry, key)
 """
 
 from __future__ import annotations

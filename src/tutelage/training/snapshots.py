@@ -15,7 +15,7 @@ from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.step import State
 from tutelage.learning import returns
 from tutelage.learning.network import Params
-from tutelage.learning.rollout import play
+from tutelage.learning.rollout import collect_rollout
 from tutelage.types import Json, Key, Level
 
 
@@ -115,7 +115,7 @@ def _inspection(curriculum: Curriculum) -> Callable[[Params, Level, Key], dict[s
 
     def inspect(params: Params, levels: Level, keys: Key) -> dict[str, Any]:
         queues = jax.tree.map(lambda x: x[:, None], levels)
-        rollout, _ = play(domain.env, network, network.pack(params), keys, queues, domain.env.horizon)
+        rollout, _ = collect_rollout(domain.env, network, network.pack(params), keys, queues, domain.env.horizon)
         episodes = jax.vmap(returns.episodes, (1, 1))(rollout.reward, rollout.done)
         found = {"return": episodes.mean_return, "about": jax.vmap(domain.design.describe)(levels)}
         if domain.optimal_return is not None:

@@ -1,11 +1,11 @@
-"""CarRacing on Bézier tracks: Gymnasium's car, contacts and pixels as pure JAX (paper, section 5.2)."""
+"""CarRacing on Bézier tracks: Gymnasium's car, contacts and pixels as pure JAX (paper, section 6.2)."""
 
 from __future__ import annotations
 
 from tutelage.domains.racing import suite
 from tutelage.domains.racing.design import BEZIER_TRACKS, RacingDesign
 from tutelage.domains.racing.env import WHOLE_VIEW, RacingEnv, View
-from tutelage.domains.racing.picture import frame
+from tutelage.domains.racing.image import frame
 from tutelage.types import Domain
 
 __all__ = ["RacingDesign", "RacingEnv", "View", "domain"]

@@ -1,4 +1,4 @@
-"""Θ of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
+"""The levels of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
 
 The generator places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the
 field. It sees the sketch, the time step and fresh noise numbers; cells that it has chosen are masked.
@@ -13,14 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.domains.racing import picture, track
+from tutelage.domains.racing import image, track
 from tutelage.domains.racing.texture import BEZIER_CANVAS
-from tutelage.domains.racing.track import MAX_POINTS, PLAYFIELD, SKETCH, CentreLine, Level
+from tutelage.domains.racing.track import MAX_POINTS, MAX_TILES, PLAYFIELD, SKETCH, CenterLine, Level
 from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
 
 MIN_POINTS = 3
-HALF_SQUARE = PLAYFIELD / 2  # control points lie within this of the middle
-CIRCLE = 0.75 * HALF_SQUARE  # its radius, for tracks that keep near one
+REACH = PLAYFIELD / 2  # meters from the middle within which control points lie
+CIRCLE = 0.75 * REACH  # its radius, for tracks that keep near one
+RELEASED_SPACING = 0.7 / MAX_POINTS * PLAYFIELD  # meters between control points in the released code
+DRAWS = 200  # after which control points that are too close together are taken all the same (released code)
 
 
 class EditorObs(NamedTuple):
@@ -79,15 +81,25 @@ class RacingEditor(Env):
 
 @dataclass(frozen=True)
 class RacingDesign(Design):
-    """Tracks of 3 to 12 control points."""
+    """Tracks of 3 to 12 control points.
 
-    shift: float = PLAYFIELD / SKETCH  # metres, the most that a mutation moves a point along each axis
-    bumps: float | None = None  # metres by which random tracks leave a circle; None: the paper's, which are wilder
+    The paper draws control points within B/2 of the center of a field of size B. We read B as Gymnasium's PLAYFIELD,
+    333 m, which the released code's points fit, too; of twice that, roads would leave the field.
+    """
+
+    disc: bool = True  # random points lie in a disc, as in the paper; else in the square around it (released code)
+    spacing: float = 0.0  # meters between neighbors; if less, all points are drawn again (see `sample`)
+    shift: float = PLAYFIELD / SKETCH  # meters, the most that a mutation moves a point along each axis
+    bumps: float | None = None  # meters by which random tracks leave a circle; None: the paper's, which are wilder
     noise: int = 16  # numbers that the generator gets at each step
 
     def __post_init__(self) -> None:
-        if self.bumps is not None and not 0 <= self.bumps <= HALF_SQUARE - CIRCLE:
-            raise InputError(f"Bumps are 0 to {HALF_SQUARE - CIRCLE:.0f} m high, or None; got {self.bumps}.")
+        if self.bumps is not None and not 0 <= self.bumps <= REACH - CIRCLE:
+            raise InputError(f"Bumps are 0 to {REACH - CIRCLE:.0f} m high, or None; got {self.bumps}.")
+        if self.noise < 0:
+            raise InputError(f"The generator gets 0 or more random numbers; got noise={self.noise}.")
+        if not self.spacing >= 0:
+            raise InputError(f"The spacing of control points is 0 m or more; got {self.spacing}.")
 
     @property
     def editor(self) -> RacingEditor:
@@ -95,61 +107,101 @@ class RacingDesign(Design):
         return RacingEditor(self.noise)
 
     def sample(self, key: Key) -> Level:
-        """Twelve points, uniform in a square of half the field's side, or each near its place on a circle."""
-        reach = HALF_SQUARE if self.bumps is None else self.bumps
-        points = jax.random.uniform(key, (MAX_POINTS, 2), minval=-reach, maxval=reach)
+        """Twelve points, uniform in a disc or a square, or each near its place on a circle.
+
+        With `spacing`, they are drawn again, up to 200 times, while two neighbors are too close. As in the released
+        code, neighbors are those in clockwise order from the south, the first and the last are none, and the
+        distance is |Δx + Δy|.
+        """
         if self.bumps is not None:
+            points = jax.random.uniform(key, (MAX_POINTS, 2), minval=-self.bumps, maxval=self.bumps)
             angle = 2 * np.pi * np.arange(MAX_POINTS) / MAX_POINTS
             points += CIRCLE * np.stack([np.cos(angle), np.sin(angle)], 1).astype(np.float32)
+        elif self.spacing == 0:
+            points = self._points(key, MAX_POINTS)
+        else:
+            points = self._spaced_points(key)
         return Level(points, jnp.int32(MAX_POINTS))
+
+    def _points(self, key: Key, count: int) -> jax.Array:
+        """f32[count, 2], uniform in the disc or the square."""
+        if not self.disc:
+            return jax.random.uniform(key, (count, 2), minval=-REACH, maxval=REACH)
+        radius, turn = jax.random.uniform(key, (2, count, 1))
+        angle = 2 * jnp.pi * turn
+        return REACH * jnp.sqrt(radius) * jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], 1)
+
+    def _spaced_points(self, key: Key) -> jax.Array:
+        def too_close(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
+            draw, points = carry
+            neighbors = points[jnp.argsort(track.from_south(points - points.mean(0)))]
+            return (jnp.abs(jnp.diff(neighbors, axis=0).sum(1)).min() < self.spacing) & (draw < DRAWS)
+
+        def draw_again(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            draw = carry[0] + 1
+            return draw, self._points(jax.random.fold_in(key, draw), MAX_POINTS)
+
+        return jax.lax.while_loop(too_close, draw_again, (jnp.int32(0), self._points(key, MAX_POINTS)))[1]
 
     def build(self, key: Key, state: EditorState) -> Level:
         """The track through the middles of the chosen cells."""
-        return Level(track.cell_centre(state.cells), jnp.int32(MAX_POINTS))
+        return Level(track.cell_center(state.cells), jnp.int32(MAX_POINTS))
 
     def mutate(self, key: Key, level: Level) -> Level:
         """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move.
 
-        What would not be a level any more, or would not fit the canvas, is left as it was.
+        A point that leaves the disc or the square is put on its edge; a level that would be invalid stays as it is.
         """
-        which_key, kind_key, place_key = jax.random.split(key, 3)
+        which_key, kind_key, move_key, add_key = jax.random.split(key, 4)
         which = jax.random.randint(which_key, (), 0, level.n)
         kind = jax.random.randint(kind_key, (), 0, 3)
         add = (kind == 1) & (level.n < MAX_POINTS)
         remove = (kind == 2) & (level.n > MIN_POINTS)
 
-        unit = jax.random.uniform(place_key, (2,), minval=-1.0)
-        moved = jnp.clip(level.points[which] + self.shift * unit, -HALF_SQUARE, HALF_SQUARE)
+        moved = level.points[which] + self.shift * jax.random.uniform(move_key, (2,), minval=-1.0)
+        if self.disc:
+            moved = moved * REACH / jnp.maximum(jnp.sqrt((moved**2).sum()), REACH)
+        else:
+            moved = jnp.clip(moved, -REACH, REACH)
         # To remove a point is to put the last one in its place.
-        new = jnp.where(add, HALF_SQUARE * unit, jnp.where(remove, level.points[level.n - 1], moved))
+        added = self._points(add_key, 1)[0]
+        new = jnp.where(add, added, jnp.where(remove, level.points[level.n - 1], moved))
         points = level.points.at[jnp.where(add, level.n, which)].set(new)
         n = level.n + add - remove
         child = Level(jnp.where((jnp.arange(MAX_POINTS) < n)[:, None], points, 0.0), n)
         valid = self.valid(child)
         return jax.tree.map(lambda new, old: jnp.where(valid, new, old), child, level)
 
-    def valid(self, level: Level | CentreLine) -> jax.Array:
-        """bool[]: 3 to 12 finite, different points that do not all lie on one line, and a road that fits the canvas."""
+    def valid(self, level: Level | CenterLine) -> jax.Array:
+        """bool[]: different points that do not all lie on one line, and a road that fits the canvas.
+
+        A `Level` has 3 to 12 control points, a `CenterLine` 3 to 8,192 points.
+        """
+        size = level.points.shape[0]
+        if size > MAX_TILES:
+            return jnp.bool_(False)
         line = track.road(level)
+        step = track.steps(line)
         reach = jnp.abs(line.points).max() + track.HALF_WIDTH + track.BORDER
-        longest = jnp.hypot(track.steps(line).max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its kerbs
-        # whatever is not a number is not smaller, either
+        longest = jnp.hypot(step.max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its curbs
+        # a comparison with NaN is false, too
         fits = (reach <= BEZIER_CANVAS.extent) & (longest <= BEZIER_CANVAS.window) & jnp.isfinite(line.heading).all()
-        if isinstance(level, CentreLine):
-            return fits
-        real = jnp.arange(MAX_POINTS) < level.n
-        both = real[:, None] & real[None]
-        gap = level.points[:, None] - level.points[None]
-        distinct = ~(both & (jnp.abs(gap).max(-1) < 1e-3) & ~np.eye(MAX_POINTS, dtype=bool)).any()
+        real = jnp.arange(size) < level.n
+        if isinstance(level, CenterLine):
+            distinct = jnp.where(real, step, track.SHORTEST).min() >= track.SHORTEST
+        else:
+            both = real[:, None] & real[None] & ~np.eye(MAX_POINTS, dtype=bool)
+            gap = level.points[:, None] - level.points[None]
+            distinct = ~(both & (jnp.abs(gap).max(-1) < 1e-3)).any()
         spoke = level.points - level.points[0]
         far = spoke[jnp.argmax(jnp.where(real, (spoke**2).sum(-1), -1.0))]
         off_line = jnp.abs(spoke[:, 0] * far[1] - spoke[:, 1] * far[0]) > 1e-3 * (far**2).sum()
         finite = jnp.where(real[:, None], jnp.isfinite(level.points), True).all()
-        enough = (level.n >= MIN_POINTS) & (level.n <= MAX_POINTS)
+        enough = (level.n >= MIN_POINTS) & (level.n <= size)
         return enough & finite & distinct & (off_line & real).any() & fits
 
-    def describe(self, level: Level | CentreLine) -> dict[str, jax.Array]:
-        """Length in metres of the track, curvature in 1/m, convexity and overlap as shares of the track."""
+    def describe(self, level: Level | CenterLine) -> dict[str, jax.Array]:
+        """Length in meters of the track, curvature in 1/m, convexity and overlap as shares of the track."""
         line = track.road(level)
         step, curvature = track.steps(line), track.curvature(line)
         length = step.sum()
@@ -163,24 +215,24 @@ class RacingDesign(Design):
             "points": level.n,
         }
 
-    def image(self, level: Level | CentreLine) -> jax.Array:
+    def image(self, level: Level | CenterLine) -> jax.Array:
         """u8[384, 384, 3]: the track from above."""
-        return picture.birds_eye(track.road(level))
+        return image.birds_eye(track.road(level))
 
-    def to_json(self, level: Level | CentreLine) -> Json:
-        """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a centre line."""
+    def to_json(self, level: Level | CenterLine) -> Json:
+        """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a center line."""
         n = int(level.n)
         if isinstance(level, Level):
             return {"points": np.asarray(level.points, np.float64)[:n].tolist()}
         rows = np.column_stack([level.points, level.heading]).astype(np.float64)
         return {"line": rows[:n].tolist(), "size": len(rows)}
 
-    def from_json(self, value: Json) -> Level | CentreLine:
+    def from_json(self, value: Json) -> Level | CenterLine:
         """The inverse of `to_json`."""
         if isinstance(value, dict) and "points" in value:
             return track.from_points(value["points"])
         if isinstance(value, dict) and "line" in value and isinstance(value.get("size"), int):
-            return _line_from_rows(track.numbers(value["line"], "points of a line"), value["size"])
+            return track.from_rows(value["line"], value["size"])
         raise InputError(
             f'A track is {{"points": [[x, y], …]}} or {{"line": [[x, y, heading], …], "size": L}}; got {value!r:.80}.'
         )
@@ -188,11 +240,3 @@ class RacingDesign(Design):
 
 BEZIER_TRACKS = RacingDesign()
 """The paper's."""
-
-
-def _line_from_rows(rows: np.ndarray, size: int) -> CentreLine:
-    """A centre line of `size` points from its n real ones, [n, 3]."""
-    if rows.ndim != 2 or rows.shape[1] != 3 or not 3 <= len(rows) <= size or not np.isfinite(rows).all():
-        raise InputError(f"A line has 3 to size={size} rows of finite x, y and heading; got shape {rows.shape}.")
-    padded = jnp.asarray(rows[np.arange(size) % len(rows)], jnp.float32)
-    return CentreLine(padded[:, :2], padded[:, 2], jnp.int32(len(rows)))

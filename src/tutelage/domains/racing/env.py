@@ -1,8 +1,8 @@
 """The rules of CarRacing as an underspecified POMDP whose level is a track (paper, appendix on CarRacing).
 
-An action is held for eight frames and only the last is drawn. Each new tile earns 1000/n, each frame costs
-0.1. In training an episode lasts at most 1000 frames and ends early when no tile has been reached for 100;
-evaluation can ask for the rules of Gymnasium instead (`gymnasium_rules`).
+An action is held for eight frames and only the last is drawn. Each new tile earns 1000/n, each frame costs 0.1. In
+training an episode lasts at most 1000 frames and ends early when no tile has been reached for 100, which is how the
+released code finds that the car is far off the track. Evaluation uses Gymnasium's rules instead (`gymnasium_rules`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tutelage.domains.racing import contacts, physics, pixels, texture, track
+from tutelage.domains.racing import contacts, overlay, physics, pixels, texture, track
 from tutelage.domains.racing.physics import Car
 from tutelage.domains.racing.texture import BEZIER_CANVAS, Canvas
 from tutelage.types import Box, Env, InputError, Key, Step
@@ -24,12 +24,13 @@ LAP = 0.95  # the share of tiles after which the first tile closes a lap
 
 @dataclass(frozen=True)
 class View:
-    """What of a frame the agent gets. The stack's frames are along the last axis, the newest last."""
+    """What the agent sees of a frame. Stacked frames are along the last axis, the newest last."""
 
     crop: bool = False  # without the dashboard and six columns at each side: 84×84
-    grey: bool = False
-    shrink: int = 1  # a pixel of the view is the mean of so many squared
+    gray: bool = False
+    shrink: int = 1  # a pixel of the view is the mean of this many squared
     stack: int = 1
+    zoom: bool = True  # whether the camera zooms in during the first second, as Gymnasium's does
 
     def __post_init__(self) -> None:
         if self.stack < 1:
@@ -39,19 +40,19 @@ class View:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of an observation, u8."""
+        """The shape of an observation, u8."""
         side = self._side // self.shrink
-        return side, side, self.stack * (1 if self.grey else 3)
+        return side, side, self.stack * (1 if self.gray else 3)
 
     @property
     def _side(self) -> int:
         return pixels.ROWS if self.crop else pixels.SIDE
 
     def select(self, frame: jax.Array) -> jax.Array:
-        """u8[H, W, 1 or 3]: one frame u8[96, 96, 3], cropped, without colour and smaller if so desired."""
+        """u8[H, W, 1 or 3]: the view of one frame u8[96, 96, 3]."""
         if self.crop:
             frame = frame[: pixels.ROWS, 6:-6]
-        if self.grey:
+        if self.gray:
             luma = jnp.tensordot(frame.astype(jnp.float32), jnp.array([0.299, 0.587, 0.114]), 1)
             frame = jnp.round(luma).astype(jnp.uint8)[..., None]
         if self.shrink > 1:
@@ -65,7 +66,7 @@ WHOLE_VIEW = View()
 
 
 class Scene(NamedTuple):
-    """A track made ready to drive on."""
+    """A track ready to drive on."""
 
     n: jax.Array  # i32[] tiles
     start: jax.Array  # f32[2]
@@ -81,7 +82,8 @@ class State(NamedTuple):
 
     car: Car
     on_road: jax.Array  # bool[4] wheels that touched a tile when the last frame began
-    visited: jax.Array  # bool[L]
+    visited: jax.Array  # bool[L] tiles that a wheel has touched
+    touched: jax.Array  # bool[L] tiles that any part of the car has touched: they look different
     tiles: jax.Array  # i32[] how many were visited
     frame: jax.Array  # i32[] frames since the reset
     idle: jax.Array  # i32[] frames since the last new tile
@@ -92,8 +94,9 @@ class _Drive(NamedTuple):
     """What changes from frame to frame within one action; K candidate tiles."""
 
     car: Car
-    side: jax.Array  # f32[4, 2] of the wheels; here, so that it is worked out once a frame
+    side: jax.Array  # f32[5, 2] of the bodies; here, so that it is worked out once a frame
     on_road: jax.Array  # bool[4]
+    hull: jax.Array  # f32[2, 2] its position and side when the last frame began
     visited: jax.Array  # bool[K]
     tiles: jax.Array  # i32[]
     frame: jax.Array  # i32[]
@@ -105,17 +108,23 @@ class _Drive(NamedTuple):
 
 @dataclass(frozen=True)
 class RacingEnv(Env):
-    """CarRacing on a `Level` or a `CentreLine`. The defaults are the paper's training rules."""
+    """CarRacing on a `Level` or a `CenterLine`. The defaults are the paper's training rules."""
 
     frames: int = 1000  # of an episode
     repeat: int = 8  # frames for which an action is held
     idle_limit: int | None = 100  # frames without a new tile that end the episode
     boundary: bool = False  # whether leaving the field costs 100 and ends the episode
-    field: float = track.PLAYFIELD  # half its side, metres
+    field: float = track.PLAYFIELD  # half its side, meters
     canvas: Canvas = BEZIER_CANVAS
     view: View = WHOLE_VIEW
-    candidates: int = 128  # tiles that one action can touch: so many of the nearest
-    start_east: bool = True  # begin where a Bézier track is at 0°, not at its first control point by angle
+    candidates: int = 128  # only this many of the nearest tiles can be touched during an action
+    start_east: bool = True  # where a Bézier track begins: see `track.bezier`
+
+    def __post_init__(self) -> None:
+        if self.frames < 1 or self.repeat < 1:
+            raise InputError(
+                f"An episode and an action last at least one frame; got frames={self.frames} and repeat={self.repeat}."
+            )
 
     @property
     def actions(self) -> Box:
@@ -127,12 +136,12 @@ class RacingEnv(Env):
         """Actions in the longest episode."""
         return -(-self.frames // self.repeat)
 
-    def load(self, level: track.Level | track.CentreLine) -> Scene:
+    def load(self, level: track.Level | track.CenterLine) -> Scene:
         """Build the tiles of a track and paint its texture."""
         line = track.road(level, self.start_east)
         corners = track.tiles(line)
         real = jnp.arange(corners.shape[0]) < line.n
-        corners = jnp.where(real[:, None, None], corners, 1e6)  # nothing can touch what is not there
+        corners = jnp.where(real[:, None, None], corners, 1e6)  # padding is out of reach
         middle = corners.mean(1)
         return Scene(
             n=line.n,
@@ -147,12 +156,14 @@ class RacingEnv(Env):
     def reset(self, key: Key, scene: Scene) -> tuple[State, jax.Array]:
         """Put the car at rest on the first tile. Like Gymnasium's, this takes a frame and visits tiles."""
         car = physics.place(scene.start, scene.heading)
-        touched = contacts.touching(scene.outline.T, car.position[1:], contacts.sides(car))
-        visited = touched > 0
+        outline, side = scene.outline.T, contacts.sides(car)
+        contact = contacts.touching(outline, car.position[1:], side[1:])
+        visited = contact > 0
         state = State(
             car=physics.settle(car),
-            on_road=contacts.wheels_of(touched),
+            on_road=contacts.wheels_of(contact),
             visited=visited,
+            touched=visited | contacts.under_hull(outline, car.position[0], side[0]),
             tiles=visited.sum(dtype=jnp.int32),
             frame=jnp.int32(0),
             idle=jnp.int32(0),
@@ -172,11 +183,12 @@ class RacingEnv(Env):
             car=state.car,
             side=contacts.sides(state.car),
             on_road=state.on_road,
+            hull=jnp.zeros((2, 2)),
             visited=state.visited[near],
             tiles=state.tiles,
             frame=state.frame,
             idle=state.idle,
-            # What the reset visited is paid with the first frame.
+            # The tiles that the reset visited are paid with the first frame.
             reward=jnp.where(state.frame == 0, FULL_SCORE / scene.n * state.tiles, 0.0),
             terminated=jnp.bool_(False),
             truncated=jnp.bool_(False),
@@ -188,10 +200,13 @@ class RacingEnv(Env):
             return jax.tree.map(lambda old, new: jnp.where(ended, old, new), drive, new), None
 
         drive, _ = jax.lax.scan(hold, drive, length=self.repeat)
+        # The hull counts in the drawn frame only: in each of the eight it would cost a quarter of the speed, to change
+        # the gray of one tile in a hundred frames.
         state = State(
             car=drive.car,
             on_road=drive.on_road,
             visited=state.visited.at[near].set(drive.visited),
+            touched=state.touched.at[near].max(drive.visited | contacts.under_hull(outline, *drive.hull)),
             tiles=drive.tiles,
             frame=drive.frame,
             idle=drive.idle,
@@ -207,7 +222,8 @@ class RacingEnv(Env):
         """u8[96, 96, 3]: the frame as Gymnasium draws it."""
         paid = FRAME_COST * jnp.maximum(state.frame - 1, 0)  # it draws before it takes the frame's cost
         score = FULL_SCORE / scene.n * state.tiles - paid
-        return pixels.draw(self.canvas, scene.picture, state.visited, state.car, state.frame, score, self.field)
+        frame = state.frame if self.view.zoom else jnp.int32(overlay.ZOOMED)
+        return pixels.draw(self.canvas, scene.picture, state.touched, state.car, frame, score, self.field)
 
     def _remember(self, obs: jax.Array) -> Any:
         return obs if self.view.stack > 1 else ()
@@ -222,8 +238,8 @@ class RacingEnv(Env):
 
     def _frame(self, scene: Scene, first: jax.Array, outline: jax.Array, drive: _Drive, action: jax.Array) -> _Drive:
         """One frame: contacts are found before the car moves, and give grip in the next frame."""
-        touched = contacts.touching(outline, drive.car.position[1:], drive.side)
-        visited = drive.visited | (touched > 0)
+        contact = contacts.touching(outline, drive.car.position[1:], drive.side[1:])
+        visited = drive.visited | (contact > 0)
         fresh = (visited & ~drive.visited).sum(dtype=jnp.int32)
         tiles = drive.tiles + fresh
         lap = (first & visited & ~drive.visited).any() & (tiles > LAP * scene.n)
@@ -242,7 +258,8 @@ class RacingEnv(Env):
         return _Drive(
             car=car,
             side=contacts.sides(car),
-            on_road=contacts.wheels_of(touched),
+            on_road=contacts.wheels_of(contact),
+            hull=jnp.stack([drive.car.position[0], drive.side[0]]),
             visited=visited,
             tiles=tiles,
             frame=frame,

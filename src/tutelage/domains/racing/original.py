@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.domains.racing.track import SCALE, CentreLine
+from tutelage.domains.racing.track import SCALE, CenterLine
 from tutelage.types import Key
 
 CHECKPOINTS = 12
@@ -47,7 +47,7 @@ def checkpoints(key: Key) -> tuple[jax.Array, jax.Array]:
     return alpha, radius.at[jnp.array([0, -1])].set(1.5 * RADIUS)
 
 
-def trace(alpha: jax.Array, radius: jax.Array) -> tuple[CentreLine, jax.Array]:
+def trace(alpha: jax.Array, radius: jax.Array) -> tuple[CenterLine, jax.Array]:
     """The track through checkpoints, of 512 points, and bool[]: whether there is one."""
     goal_x, goal_y = radius * jnp.cos(alpha), radius * jnp.sin(alpha)
 
@@ -91,17 +91,17 @@ def trace(alpha: jax.Array, radius: jax.Array) -> tuple[CentreLine, jax.Array]:
     n = jnp.where(fits, n, 3)
     lap = chase.path[jnp.maximum(begin, 0) + jnp.arange(TILES) % n]
     gap = (lap[0, 2:] - lap[n - 1, 2:]) * jnp.stack([jnp.cos(lap[0, 1]), jnp.sin(lap[0, 1])])
-    line = CentreLine(lap[:, 2:], lap[:, 1], n.astype(jnp.int32))
+    line = CenterLine(lap[:, 2:], lap[:, 1], n.astype(jnp.int32))
     return line, fits & (jnp.sqrt((gap**2).sum()) <= STEP)
 
 
-def draw(key: Key) -> CentreLine:
+def draw(key: Key) -> CenterLine:
     """A random track: checkpoints are drawn until there is one."""
 
-    def attempt(carry: tuple[Key, CentreLine, jax.Array]) -> tuple[Key, CentreLine, jax.Array]:
+    def attempt(carry: tuple[Key, CenterLine, jax.Array]) -> tuple[Key, CenterLine, jax.Array]:
         key, _, _ = carry
         key, checkpoint_key = jax.random.split(key)
         return key, *trace(*checkpoints(checkpoint_key))
 
-    blank = CentreLine(jnp.zeros((TILES, 2)), jnp.zeros(TILES), jnp.int32(0))
+    blank = CenterLine(jnp.zeros((TILES, 2)), jnp.zeros(TILES), jnp.int32(0))
     return jax.lax.while_loop(lambda carry: ~carry[2], attempt, (key, blank, jnp.bool_(False)))[1]

@@ -1,13 +1,13 @@
 """The car of Gymnasium's CarRacing, one frame of 1/50 s in closed form (paper, appendix on CarRacing).
 
-Five rigid bodies, a hull and four wheels, hang together by revolute joints. Box2D finds their velocities by
-180 iterations, which converge, so the limit is written down directly: the joints' impulses are internal,
-hence the linear and the angular momentum of the five bodies are conserved, and two unknowns (the hull's
-velocity and spin) are left. What does *not* converge in Box2D (its clamp on speed, its few passes of position
-correction) is followed step by step.
+Five rigid bodies, a hull and four wheels, are held together by revolute joints. Box2D solves for their velocities in
+180 iterations. Those of a car whose wheels are free to steer converge within a few, so the limit is written down
+directly: the joints' impulses are internal, hence the linear and the angular momentum of the five bodies are conserved,
+and two unknowns (the hull's velocity and spin) are left. What does *not* converge is followed step by step: a steering
+motor that works against its joint's limit (`_steer`), the clamp on speed, and the few passes of position correction.
 
-Bodies are always in the order hull, front left, front right, rear left, rear right; all units are metres and
-seconds.
+Bodies are always in the order hull, front left, front right, rear left, rear right; all units are meters, seconds and
+kilograms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 DT = 1 / 50
-SIZE = 0.02  # metres in one unit of the car's drawing
+SIZE = 0.02  # meters in one unit of the car's drawing
 HULL = tuple(
     SIZE * np.array(polygon, np.float64)
     for polygon in (
@@ -40,14 +40,16 @@ GRASS_GRIP = 0.6 * ROAD_GRIP
 STIFFNESS = 205000 * SIZE**2  # force for each m/s of slip, below the grip
 BRAKE = 15.0
 STEER_GAIN, STEER_SPEED, STEER_LIMIT = 50.0, 3.0, 0.4
+MOTOR_IMPULSE = DT * 180 * 900 * SIZE**2  # the most that a steering motor gives in a frame, N·m·s
 
-MAX_TRANSLATION = 2.0  # Box2D: metres a body may move in one step
+ITERATIONS = 180  # of the velocity solver, as Gymnasium asks for
+MAX_TRANSLATION = 2.0  # Box2D: meters a body may move in one step
 SLOP, ANGULAR_SLOP, MAX_ANGULAR_CORRECTION = 0.005, np.pi / 90, np.pi * 8 / 180  # Box2D's position solver
 HULL_DENSITY, WHEEL_DENSITY = 1.0, 0.1
 
 
 def _mass(polygons: tuple[np.ndarray, ...], density: float) -> tuple[float, np.ndarray, float]:
-    """Mass, centre of mass [2] and the moment of inertia about it, of convex polygons that may overlap."""
+    """Mass, center of mass [2] and the moment of inertia about it, of convex polygons that may overlap."""
     mass, first, second = 0.0, np.zeros(2), 0.0
     for polygon in polygons:
         following = np.roll(polygon, -1, 0)
@@ -57,26 +59,27 @@ def _mass(polygons: tuple[np.ndarray, ...], density: float) -> tuple[float, np.n
         first = first + density * (area[:, None] * (polygon + following)).sum(0) / 3
         square = (polygon**2 + polygon * following + following**2).sum(1)
         second += density * (area * square).sum() / 6
-    centre = first / mass
-    return float(mass), centre, float(second - mass * centre @ centre)
+    center = first / mass
+    return float(mass), center, float(second - mass * center @ center)
 
 
-MASS, CENTRE, INERTIA = _mass(HULL, HULL_DENSITY)
+MASS, CENTER, INERTIA = _mass(HULL, HULL_DENSITY)
 _WHEEL_BOX = np.array(WHEEL_HALF) * np.array([(-1, 1), (1, 1), (1, -1), (-1, -1)])
 WHEEL_MASS, _, STEER_INERTIA = _mass((_WHEEL_BOX,), WHEEL_DENSITY)
-ARMS = ANCHORS - CENTRE  # [4, 2] from the hull's centre of mass to the joints
+ARMS = ANCHORS - CENTER  # [4, 2] from the hull's center of mass to the joints
 
 
 class Car(NamedTuple):
     """The whole mechanical state."""
 
-    position: jax.Array  # f32[5, 2] centres of mass
+    position: jax.Array  # f32[5, 2] centers of mass
     angle: jax.Array  # f32[5]; 0 faces along +y, counter-clockwise is positive
     velocity: jax.Array  # f32[5, 2]
     spin: jax.Array  # f32[5]
     roll: jax.Array  # f32[4] rolling speed of the wheels, rad/s
     phase: jax.Array  # f32[4] how far the wheels have rolled, rad; only for drawing
     gas: jax.Array  # f32[]
+    lock: jax.Array  # f32[4] impulse with which each joint's limit held its wheel in the last frame, N·m·s
 
 
 def rotate(angle: jax.Array, vector: jax.Array) -> jax.Array:
@@ -97,16 +100,16 @@ def _quarter_turn(vector: jax.Array) -> jax.Array:
 
 def origin(car: Car) -> jax.Array:
     """f32[2]: the hull's origin, which Gymnasium calls the position of the car and the camera follows."""
-    return car.position[0] - rotate(car.angle[0], jnp.asarray(CENTRE, jnp.float32))
+    return car.position[0] - rotate(car.angle[0], jnp.asarray(CENTER, jnp.float32))
 
 
 def place(point: jax.Array, angle: jax.Array) -> Car:
     """A car at rest with its origin at `point` [2].
 
-    Gymnasium forgets to turn the wheels' offsets with the hull; its first frame pulls them into place, and
-    moves the car by up to a metre doing so. We do the same, because the first contacts are found before that.
+    Gymnasium does not turn the wheels' offsets with the hull. Its first frame pulls them into place and moves the car
+    by up to a meter. We do the same, because the first contacts are found before that.
     """
-    hull = point + rotate(angle, jnp.asarray(CENTRE, jnp.float32))
+    hull = point + rotate(angle, jnp.asarray(CENTER, jnp.float32))
     return Car(
         position=jnp.concatenate([hull[None], point + jnp.asarray(ANCHORS, jnp.float32)]),
         angle=jnp.full(5, angle),
@@ -115,6 +118,7 @@ def place(point: jax.Array, angle: jax.Array) -> Car:
         roll=jnp.zeros(4),
         phase=jnp.zeros(4),
         gas=jnp.zeros(()),
+        lock=jnp.zeros(4),
     )
 
 
@@ -142,14 +146,12 @@ def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
     joint = car.angle[1:] - car.angle[0]
     target = jnp.stack([-action[0], -action[0], jnp.zeros(()), jnp.zeros(())])
     motor = jnp.clip(STEER_GAIN * (target - joint), -STEER_SPEED, STEER_SPEED)
-    # Beyond a limit the joint may only turn back.
-    motor = jnp.where(joint <= -STEER_LIMIT, jnp.maximum(motor, 0), motor)
-    motor = jnp.where(joint >= STEER_LIMIT, jnp.minimum(motor, 0), motor)
+    limit = jnp.where(joint >= STEER_LIMIT, 1.0, jnp.where(joint <= -STEER_LIMIT, -1.0, 0.0))
+    motor, lock = _steer(car, motor, limit)
 
-    car, force = _tyres(car, action[1], action[2], on_road)
+    car, force = _tires(car, action[1], action[2], on_road)
     car = _solve_velocity(car, force, motor)
 
-    limit = jnp.where(joint >= STEER_LIMIT, 1.0, jnp.where(joint <= -STEER_LIMIT, -1.0, 0.0))
     step = DT * car.velocity
     length = jnp.sqrt((step**2).sum(-1, keepdims=True))
     clamp = MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION)
@@ -157,20 +159,39 @@ def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
     position = car.position + DT * velocity
     angle = car.angle + DT * car.spin
     position, angle, solved = _correct(position, angle, limit)
-    # Box2D repeats this until errors are within its tolerance, but a third pass only moves roundings.
+    # Box2D repeats this until errors are within its tolerance, but a third pass changes only rounding errors.
     again = _correct(position, angle, limit)
     position = jnp.where(solved, position, again[0])
     angle = jnp.where(solved, angle, again[1])
-    return car._replace(position=position, angle=angle, velocity=velocity)
+    return car._replace(position=position, angle=angle, velocity=velocity, lock=lock)
 
 
-def _tyres(car: Car, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> tuple[Car, jax.Array]:
+def _steer(car: Car, motor: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The joints' speeds f32[4] when the steering wants `motor` f32[4], and their limits' new impulses f32[4].
+
+    `limit` f32[4] is the side (−1, 0, 1) on which a joint is at its limit. There, motor and limit work against each
+    other: in each of Box2D's iterations the motor adds its impulse and the limit takes it back, so that the wheel rests
+    while both impulses grow, until the motor's is MOTOR_IMPULSE. They are kept for the next frame. When the motor turns
+    back, it has to undo them first, by as much in each iteration; only then does it move the wheel.
+    """
+    inertia = 1 / (1 / INERTIA + 1 / STEER_INERTIA)
+    outwards = limit * motor
+    # The motor also gives the wheel the hull's spin.
+    most = MOTOR_IMPULSE - limit * STEER_INERTIA * (car.spin[0] - car.spin[1:])
+    lock = jnp.minimum(jnp.where(limit == 0, 0.0, car.lock) + inertia * outwards, most)
+    lock += (ITERATIONS - 1) * inertia * outwards
+    released = limit * jnp.clip(lock / inertia, jnp.minimum(outwards, 0), 0)
+    return jnp.where(limit == 0, motor, released), jnp.where(limit == 0, 0.0, jnp.clip(lock, 0, most))
+
+
+def _tires(car: Car, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> tuple[Car, jax.Array]:
     """Engine, brakes and friction: the car rolling anew, and the forces f32[4, 2] on its wheels."""
     gas = car.gas + jnp.minimum(jnp.clip(gas, 0, 1) - car.gas, 0.1)
     drive = jnp.array([0.0, 0.0, 1.0, 1.0]) * gas
     roll = car.roll + DT * ENGINE_POWER / WHEEL_INERTIA * drive / (jnp.abs(car.roll) + 5.0)
     braked = roll - jnp.sign(roll) * jnp.minimum(BRAKE * brake, jnp.abs(roll))
-    roll = jnp.where(brake >= 0.9, 0.0, jnp.where(brake > 0, braked, roll))
+    # Gymnasium compares in 64 bits, where the 32-bit number nearest to 0.9 is below 0.9.
+    roll = jnp.where(brake > np.float32(0.9), 0.0, jnp.where(brake > 0, braked, roll))
     phase = car.phase + DT * roll
 
     forward = rotate(car.angle[1:], jnp.array([0.0, 1.0]))

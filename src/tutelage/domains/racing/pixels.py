@@ -3,13 +3,11 @@
 Gymnasium draws 1000×800 pixels and averages them down to 96×96. We look each of our pixels up once in the
 texture of the road (bilinear, which blurs about as much), mix it with a field and grass known in closed form,
 and lay the car and the dashboard over it. In the first second the camera zooms in, from 0.9 to 16.2 pixels a
-metre.
+meter.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -18,33 +16,32 @@ import numpy as np
 from jax.custom_batching import custom_vmap, sequential_vmap
 from jax.flatten_util import ravel_pytree
 
-from tutelage.domains.racing import dashboard, texture
-from tutelage.domains.racing.averaging import area_weights
-from tutelage.domains.racing.physics import DT, HULL, WHEEL_HALF, Car, origin, rotate
+from tutelage.domains.racing import overlay, texture
+from tutelage.domains.racing.overlay import (
+    EYE,
+    GROW,
+    HEIGHT,
+    PATCH,
+    PIXEL,
+    SIDE,
+    ZOOM,
+    ZOOMED,
+    ZOOMS,
+    within,
+)
+from tutelage.domains.racing.physics import Car, origin
 from tutelage.domains.racing.texture import Canvas
-from tutelage.domains.racing.track import PLAYFIELD, SCALE
+from tutelage.domains.racing.track import PLAYFIELD
 
-SIDE = 96
-ROWS = SIDE - dashboard.ROWS  # of the road above the dashboard
-WIDTH, HEIGHT = 1000, 800  # Gymnasium's picture
-PIXEL = np.array([WIDTH / SIDE, HEIGHT / SIDE])  # the size of ours in its pixels
-ZOOM = 2.7 * SCALE
-_SECOND = np.arange(1, 51) * DT  # the reset itself takes one frame
-ZOOMS = 0.1 * SCALE * (1 - _SECOND) + ZOOM * _SECOND  # pixels a metre in the first 50 frames; the last one stays
-EYE = np.array([WIDTH / 2, HEIGHT / 4])  # the hull's origin, from the left and from below
-
-GRASS, FIELD, GREY = 230.0, 204.0, 102.0
-SHADES = (0.0, 2.0, 5.0)  # what tiles not yet visited add to grey, in turn
-HULL_RED, STRIPE = 204.0, 77.0
-
-_PATCH = (slice(66, 78), slice(44, 52))  # rows and columns that the car can cover
-_GROW = 0.5  # pixels of Gymnasium's by which its polygons are larger than their corners say
+ROWS = SIDE - overlay.DASHBOARD  # of the road above the dashboard
+GRASS, FIELD, GRAY = 230.0, 204.0, 102.0
+SHADES = (0.0, 2.0, 5.0)  # what tiles not yet touched add to gray, in turn
 
 
 def draw(
     canvas: Canvas,
     picture: jax.Array,
-    visited: jax.Array,
+    touched: jax.Array,
     car: Car,
     frame: jax.Array,
     score: jax.Array,
@@ -55,32 +52,32 @@ def draw(
     Args:
         canvas: the texture's size.
         picture: u32[1.5 side, side] the texture.
-        visited: bool[L] tiles that are no longer shaded.
+        touched: bool[L] tiles that are no longer shaded.
         car: its pose and speeds.
         frame: i32[] frames since the reset, for the zoom.
         score: f32[] the number on the dashboard.
-        field: half the side of the green field, metres.
+        field: half the side of the green field, meters.
 
     Returns:
         u8[96, 96, 3].
     """
-    frame = jnp.minimum(frame, len(ZOOMS) - 1)
+    frame = jnp.minimum(frame, ZOOMED)
     zoom = jnp.asarray(ZOOMS, jnp.float32)[frame]
-    shade = jnp.where(visited, 0.0, jnp.resize(jnp.asarray(SHADES), visited.shape))
-    camera, wheels = _materialise((_camera(canvas, car, zoom), _wheels(car)))
+    shade = jnp.where(touched, 0.0, jnp.resize(jnp.asarray(SHADES), touched.shape))
+    camera, wheels = _materialize((_camera(canvas, car, zoom), overlay.wheels(car)))
     road = _draw_road(canvas, field, picture, camera, shade)
-    patch = _draw_car(_colours(road[_PATCH]) / 4, wheels, frame, zoom)
-    strip = dashboard.strip(car, score)
-    whole = jnp.concatenate([_rounded(_colours(road)), _rounded(_quarters(strip))])
-    return whole.at[_PATCH].set(_rounded(_quarters(patch)))
+    patch = overlay.draw_car(_colors(road[PATCH]) / 4, wheels, frame, zoom)
+    strip = overlay.dashboard(car, score)
+    whole = jnp.concatenate([_rounded(_colors(road)), _rounded(_quarters(strip))])
+    return whole.at[PATCH].set(_rounded(_quarters(patch)))
 
 
-def _quarters(colour: jax.Array) -> jax.Array:
-    """i32[...]: colours in quarters of a level."""
-    return (4 * colour + 0.5).astype(jnp.int32)
+def _quarters(color: jax.Array) -> jax.Array:
+    """i32[...]: colors in quarters of a level."""
+    return (4 * color + 0.5).astype(jnp.int32)
 
 
-def _colours(packed: jax.Array) -> jax.Array:
+def _colors(packed: jax.Array) -> jax.Array:
     """i32[..., 3]: red, green and blue out of one number each, in quarters of a level."""
     return packed[..., None] >> np.array([0, 10, 20], np.int32) & 1023
 
@@ -97,10 +94,10 @@ class _Camera(NamedTuple):
     y: jax.Array  # f32[]
     cos: jax.Array  # f32[] of the heading, over the zoom
     sin: jax.Array  # f32[]
-    blur_x: jax.Array  # f32[] width of a pixel along the world's x, metres
+    blur_x: jax.Array  # f32[] width of a pixel along the world's x, meters
     blur_y: jax.Array  # f32[]
-    grow: jax.Array  # f32[] metres that polygons are larger than their corners say
-    density: jax.Array  # f32[] texels a metre
+    grow: jax.Array  # f32[] meters that polygons are larger than their corners say
+    density: jax.Array  # f32[] texels a meter
     row: jax.Array  # i32[] where the copy that fits the zoom begins in the texture
     column: jax.Array  # i32[]
     last: jax.Array  # f32[] its last texel along a side
@@ -118,7 +115,7 @@ def _camera(canvas: Canvas, car: Car, zoom: jax.Array) -> _Camera:
         sin=s,
         blur_x=jnp.sqrt((PIXEL[0] * c) ** 2 + (PIXEL[1] * s) ** 2),
         blur_y=jnp.sqrt((PIXEL[0] * s) ** 2 + (PIXEL[1] * c) ** 2),
-        grow=_GROW / zoom,
+        grow=GROW / zoom,
         density=1 / (canvas.texel * jnp.exp2(level)),
         row=corner[0],
         column=corner[1],
@@ -127,10 +124,10 @@ def _camera(canvas: Canvas, car: Car, zoom: jax.Array) -> _Camera:
 
 
 def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera, shade: jax.Array) -> jax.Array:
-    """i32[84, 96]: field, grass, road and kerbs, three colours in ten bits each, in quarters of a level.
+    """i32[84, 96]: field, grass, road and curbs, three colors in ten bits each, in quarters of a level.
 
-    Packed, because XLA would otherwise work out everything again for each colour. `shade` f32[L] is what each
-    tile adds to grey.
+    Packed, because XLA would otherwise work out everything again for each color. `shade` f32[L] is what each
+    tile adds to gray.
     """
     right = jnp.asarray(PIXEL[0] * (np.arange(SIDE) + 0.5) - EYE[0], jnp.float32)
     ahead = jnp.asarray(HEIGHT - PIXEL[1] * (np.arange(ROWS) + 0.5) - EYE[1], jnp.float32)[:, None]
@@ -156,15 +153,15 @@ def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera
     road, white, red = (mix([paint[k] for paint in paints]) for k in range(3))
     shaded = mix([paint.road * shade for paint, shade in zip(paints, shades, strict=True)])
 
-    on_field = _within(x, field + camera.grow, camera.blur_x) * _within(y, field + camera.grow, camera.blur_y)
+    on_field = within(x, field + camera.grow, camera.blur_x) * within(y, field + camera.grow, camera.blur_y)
     cell = field / 20
     grass = _checked(x, cell, camera.grow, camera.blur_x) * _checked(y, cell, camera.grow, camera.blur_y)
     bare = on_field * (1 - road - white - red)
-    tarmac = GREY * road + shaded + 255 * white
-    blue = GREY * bare + tarmac
+    tarmac = GRAY * road + shaded + 255 * white
+    blue = GRAY * bare + tarmac
     green = (FIELD + (GRASS - FIELD) * grass) * bare + tarmac
-    parts = [_quarters(colour) for colour in (blue + 255 * red, green, blue)]
-    return _materialise(parts[0] | parts[1] << 10 | parts[2] << 20)
+    parts = [_quarters(color) for color in (blue + 255 * red, green, blue)]
+    return _materialize(parts[0] | parts[1] << 10 | parts[2] << 20)
 
 
 def _look_up(picture: jax.Array, index: jax.Array, shade: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
@@ -208,7 +205,7 @@ def _look_up(picture: jax.Array, index: jax.Array, shade: jax.Array) -> tuple[li
     return jax.tree.map(lambda value: value[0], look_up_all(*alone))
 
 
-def _materialise(tree: Any) -> Any:
+def _materialize(tree: Any) -> Any:
     """The same, but out of the reach of fusion: a loop over the batch, whose results must be in memory."""
     flat, restore = ravel_pytree(tree)
     return restore(sequential_vmap(lambda value: value)(flat))
@@ -219,92 +216,8 @@ def _take(values: jax.Array, index: jax.Array) -> jax.Array:
     return values.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _within(value: jax.Array, half: jax.Array, blur: jax.Array) -> jax.Array:
-    """The share of a pixel, `blur` wide, that lies between −half and half."""
-    return jnp.clip((half - jnp.abs(value)) / blur + 0.5, 0, 1)
-
-
 def _checked(value: jax.Array, cell: float, grow: jax.Array, blur: jax.Array) -> jax.Array:
     """The share of a pixel that lies in an even cell, 0 ≤ value < cell being one of them."""
     turns = (value + cell / 2) / (2 * cell)
     middle = (turns - jnp.floor(turns) - 0.5) * (2 * cell)  # `%` would call the C library
-    return _within(middle, cell / 2 + grow, blur)
-
-
-class _Wheels(NamedTuple):
-    """The wheels as the hull sees them, also worked out once for all pixels."""
-
-    place: jax.Array  # f32[4, 2] from the hull's origin, metres
-    cos: jax.Array  # f32[4] of the steering
-    sin: jax.Array  # f32[4]
-    stripe: jax.Array  # f32[4] middle of the bright stripe, metres ahead of the wheel's
-    stripe_half: jax.Array  # f32[4] half its length
-    stripe_seen: jax.Array  # f32[4] 0 or 1
-
-
-def _wheels(car: Car) -> _Wheels:
-    steer = car.angle[1:] - car.angle[0]
-    ends = jnp.stack([car.phase, car.phase + 1.2])
-    seen = jnp.sin(ends) <= 0
-    reach = WHEEL_HALF[1] * jnp.where(seen, jnp.cos(ends), jnp.sign(jnp.cos(ends)))
-    return _Wheels(
-        place=rotate(-car.angle[0], car.position[1:] - origin(car)),
-        cos=jnp.cos(steer),
-        sin=jnp.sin(steer),
-        stripe=(reach[0] + reach[1]) / 2,
-        stripe_half=jnp.abs(reach[0] - reach[1]) / 2,
-        stripe_seen=seen.any(0).astype(jnp.float32),
-    )
-
-
-def _draw_car(ground: jax.Array, wheels: _Wheels, frame: jax.Array, zoom: jax.Array) -> jax.Array:
-    """f32[12, 8, 3]: wheels and hull over the ground."""
-    # 2×2 points in a pixel
-    rows, columns = (np.arange(2 * part.start, 2 * part.stop) + 0.5 for part in _PATCH)
-    right = jnp.asarray(PIXEL[0] / 2 * columns - EYE[0], jnp.float32) / zoom
-    ahead = jnp.asarray(HEIGHT - PIXEL[1] / 2 * rows - EYE[1], jnp.float32)[:, None] / zoom
-    blur = jnp.asarray(PIXEL / 2, jnp.float32) / zoom
-    grow = _GROW / zoom
-    for i in range(4):
-        x, y = right - wheels.place[i, 0], ahead - wheels.place[i, 1]
-        x, y = wheels.cos[i] * x + wheels.sin[i] * y, wheels.cos[i] * y - wheels.sin[i] * x
-        across = _within(x, WHEEL_HALF[0] + grow, blur[0])
-        tyre = across * _within(y, WHEEL_HALF[1] + grow, blur[1])
-        stripe = across * _within(y - wheels.stripe[i], wheels.stripe_half[i] + grow, blur[1])
-        stripe *= wheels.stripe_seen[i]
-        tyre, stripe = (
-            (share[0::2, 0::2] + share[0::2, 1::2] + share[1::2, 0::2] + share[1::2, 1::2])[..., None] / 4
-            for share in (tyre, stripe)
-        )
-        ground = ground * (1 - tyre) * (1 - stripe) + STRIPE * stripe
-    hull = jnp.asarray(_hull_table())[frame][..., None]
-    return ground * (1 - hull) + hull * np.array([HULL_RED, 0, 0], np.float32)
-
-
-@cache
-def _hull_table() -> np.ndarray:
-    """f32[50, 12, 8]: the share of each pixel that the hull covers, for each zoom."""
-    rows, columns = _PATCH
-    down, across = area_weights(SIDE, HEIGHT)[rows], area_weights(SIDE, WIDTH)[columns]
-    x, y = np.arange(WIDTH), HEIGHT - 1 - np.arange(HEIGHT)[:, None]  # of Gymnasium's pixels, y upwards
-    low, wide = down.any(0), across.any(0)  # only those that the patch averages
-    down, y, across, x = down[:, low], y[low], across[:, wide], x[wide]
-    table = []
-    for zoom in ZOOMS:
-        filled = np.zeros((y.size, x.size), bool)
-        for polygon in HULL:
-            filled |= _fill(np.floor(EYE + polygon * zoom), x, y)
-        table.append(down @ filled @ across.T)
-    return np.array(table, np.float32)
-
-
-def _fill(polygon: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """bool[y, x]: the pixels in a convex polygon and on its outline, even if that is all of it."""
-    low, high = polygon.min(0), polygon.max(0)
-    inside = (x >= low[0]) & (x <= high[0]) & (y >= low[1]) & (y <= high[1])
-    turning = sum(a[0] * b[1] - a[1] * b[0] for a, b in pairwise([*polygon, polygon[0]]))
-    for a, b in pairwise([*polygon, polygon[0]]):
-        edge = b - a
-        distance = np.sign(turning) * (edge[0] * (y - a[1]) - edge[1] * (x - a[0]))
-        inside &= distance >= -0.5 * abs(edge[1])
-    return inside
+    return within(middle, cell / 2 + grow, blur)

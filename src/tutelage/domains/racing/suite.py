@@ -1,7 +1,7 @@
 """Zero-shot benchmarks: 20 F1 circuits, ten Bézier tracks never trained on, and the original CarRacing.
 
-Circuits are closed splines fitted by `tools/fit_circuits.py` to the surveyed centre lines of the f1-circuits
-collection (T. Bacinger, MIT licence), scaled to the lengths and run with the frame limits of the paper's
+Circuits are closed splines fitted by `tools/fit_circuits.py` to the surveyed center lines of the f1-circuits
+collection (T. Bacinger, MIT license), scaled to the lengths and run with the frame limits of the paper's
 benchmark. All are played by Gymnasium's rules: no early end, and a penalty for leaving the field.
 """
 
@@ -18,14 +18,14 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tutelage.domains.racing import original, spline, texture, track
+from tutelage.domains.racing import original, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import RacingEnv, View, gymnasium_rules
 from tutelage.domains.racing.texture import Canvas
 from tutelage.types import InputError, Key, TestLevel
 
 F1_TILES = 5000
-F1_FIELD = 500.0  # metres: the circuits do not fit on Gymnasium's
+F1_FIELD = 500.0  # meters: the circuits do not fit on Gymnasium's
 F1_CANDIDATES = 512  # tiles are so short that a fast car meets hundreds in an action
 RELEASED_FRAMES = {"Mexico": 3000, "Russia": 2000}
 """Where the released code's limits are not the paper's."""
@@ -38,9 +38,9 @@ class Circuit(NamedTuple):
 
     name: str
     circuit: str
-    length: int  # world units, the metres of the game
+    length: int  # world units, the meters of the game
     frames: int
-    points: np.ndarray  # f64[n, 2] control points of a closed spline, metres of the real circuit
+    points: np.ndarray  # f64[n, 2] control points of a closed spline, meters of the real circuit
 
 
 @cache
@@ -61,9 +61,32 @@ def circuit(name: str) -> Circuit:
     raise InputError(f"There is no circuit {name!r}. There are: {', '.join(c.name for c in circuits())}.")
 
 
-def centre_line(circuit: Circuit, size: int = F1_TILES) -> track.CentreLine:
-    """The road of a circuit in world units: `size` points, its bounding box centred on the origin."""
-    points = spline.curve(circuit.points, size)
+def basis(u: np.ndarray, n: int) -> np.ndarray:
+    """f64[U, n]: the weight of each of n ≥ 4 control points of a closed uniform cubic B-spline at parameters u [U].
+
+    The curve runs once around its control points while u goes from 0 to n, and is the same from either side.
+    """
+    whole = np.floor(u).astype(int)
+    t = u - whole
+    weights = ((1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3)
+    matrix = np.zeros((len(u), n))
+    for k, weight in enumerate(weights):
+        matrix[np.arange(len(u)), (whole + k - 1) % n] = weight / 6
+    return matrix
+
+
+def curve(points: np.ndarray, samples: int) -> np.ndarray:
+    """f64[samples, 2]: the closed spline of control points [n, 2], evenly spaced along its length."""
+    n = len(points)
+    fine = basis(np.linspace(0, n, 40 * n + 1), n) @ points
+    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(fine, axis=0), axis=1))])
+    at = np.interp(np.linspace(0, along[-1], samples, endpoint=False), along, np.linspace(0, n, 40 * n + 1))
+    return basis(at, n) @ points
+
+
+def center_line(circuit: Circuit, size: int = F1_TILES) -> track.CenterLine:
+    """The road of a circuit in world units: `size` points, its bounding box centered on the origin."""
+    points = curve(circuit.points, size)
     points -= (points.min(0) + points.max(0)) / 2
     points *= circuit.length / np.linalg.norm(np.roll(points, -1, 0) - points, axis=1).sum()
     return track.from_closed_line(points, size)
@@ -71,7 +94,7 @@ def centre_line(circuit: Circuit, size: int = F1_TILES) -> track.CentreLine:
 
 def f1(view: View) -> tuple[TestLevel, ...]:
     """The 20 circuits, in buffers of one size, so that a program serves all that have the same frame limit."""
-    lines = [centre_line(each) for each in circuits()]
+    lines = [center_line(each) for each in circuits()]
     canvas = _canvas(lines)
     return tuple(
         on_line(each.name, line, each.frames, view, canvas=canvas) for each, line in zip(circuits(), lines, strict=True)
@@ -89,13 +112,13 @@ def with_frames(levels: Iterable[TestLevel], frames: Mapping[str, int]) -> tuple
 
 
 def bezier(view: View) -> tuple[TestLevel, ...]:
-    """Ten Bézier tracks that are the same for everybody: drawn like random levels, from a key of their own."""
+    """Ten Bézier tracks that are the same for everybody, with control points from the whole square."""
     env = gymnasium_rules(RacingEnv(view=view))
     return tuple(TestLevel(f"Bezier{i + 1}", env, partial(_held_out, i)) for i in range(HELD_OUT))
 
 
 def _held_out(number: int, key: Key) -> track.Level:
-    return RacingDesign().sample(jax.random.fold_in(jax.random.key(HELD_OUT_SEED), number))
+    return RacingDesign(disc=False).sample(jax.random.fold_in(jax.random.key(HELD_OUT_SEED), number))
 
 
 def original_car_racing(view: View) -> tuple[TestLevel, ...]:
@@ -106,20 +129,19 @@ def original_car_racing(view: View) -> tuple[TestLevel, ...]:
 
 def on_line(
     name: str,
-    line: track.CentreLine,
+    line: track.CenterLine,
     frames: int,
     view: View,
     field: float = F1_FIELD,
     canvas: Canvas | None = None,
 ) -> TestLevel:
-    """Any closed road as a test level, on a canvas of its own size; `field` is half the side of its field, metres."""
+    """Any closed road as a test level, on a canvas of its own size; `field` is half the side of its field, meters."""
     reach = _reach(line)
     if reach > field:
         raise InputError(
             f"{name} reaches {reach:.0f} m from the origin, beyond its field of {field:.0f} m. Scale it down."
         )
-    if line.points.shape[0] > 2**texture.TILE_BITS:
-        raise InputError(f"{name} has {line.points.shape[0]} tiles; a texture can tell {2**texture.TILE_BITS} apart.")
+    track.check_size(line.points.shape[0])
     env = replace(
         gymnasium_rules(RacingEnv(view=view)),
         frames=frames,
@@ -130,13 +152,13 @@ def on_line(
     return TestLevel(name, env, lambda _: line)
 
 
-def _canvas(lines: Sequence[track.CentreLine]) -> Canvas:
+def _canvas(lines: Sequence[track.CenterLine]) -> Canvas:
     """A canvas on which any of these roads fits, with the widest of their tiles."""
     longest = max(float(track.steps(line).max()) for line in lines)
     extent = 16.0 * ceil(max(map(_reach, lines)) / 16)
     return Canvas(extent, window=longest + 2 * (track.HALF_WIDTH + track.BORDER))
 
 
-def _reach(line: track.CentreLine) -> float:
-    """Metres from the origin, along either axis, to the outer side of the farthest kerb."""
+def _reach(line: track.CenterLine) -> float:
+    """Meters from the origin, along either axis, to the outer side of the farthest curb."""
     return float(np.abs(line.points).max()) + track.HALF_WIDTH + track.BORDER

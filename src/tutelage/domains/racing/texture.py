@@ -1,7 +1,7 @@
 """The road of one level, painted once into a texture that every frame samples.
 
-A texel is one u32: how much of it road covers (7 bits), white kerb (6) and red kerb (6), and the tile on top
-(13), whose grey depends on whether it has been visited. Tiles are painted in order, as Gymnasium does, each
+A texel is one u32: how much of it road covers (7 bits), white curb (6) and red curb (6), and the tile on top
+(13), whose gray depends on whether the car has touched it. Tiles are painted in order, as Gymnasium does, each
 into a small window. A pyramid of halved copies lies beside the full one in the same array, for the zoom of
 the first second.
 """
@@ -19,10 +19,10 @@ from jax.custom_batching import sequential_vmap
 
 from tutelage.domains.racing import track
 
-ROAD_BITS, KERB_BITS, TILE_BITS = 7, 6, 13
+ROAD_BITS, CURB_BITS, TILE_BITS = 7, 6, (track.MAX_TILES - 1).bit_length()
 GROW = 0.5 / 16.2  # Gymnasium's polygons include their outline: half a pixel of its 1000×800 picture
 _TILE = np.uint32(2**TILE_BITS - 1)
-_LOWEST = sum(1 << bit for bit in (TILE_BITS, TILE_BITS + KERB_BITS, TILE_BITS + 2 * KERB_BITS))  # of each share
+_LOWEST = sum(1 << bit for bit in (TILE_BITS, TILE_BITS + CURB_BITS, TILE_BITS + 2 * CURB_BITS))  # of each share
 _ABOVE_LOWEST = np.uint32(2**32 - 1 - _LOWEST) & ~_TILE
 
 
@@ -39,9 +39,9 @@ class Paint(NamedTuple):
 class Canvas:
     """The size of a texture: a square from −extent to extent."""
 
-    extent: float = 192.0  # metres; random Bézier tracks reach 190
-    texel: float = 0.4  # metres; blurs about as much as the area that Gymnasium averages into a pixel
-    window: float = 20.0  # metres; no tile with its kerb is wider or higher
+    extent: float = 192.0  # meters; random Bézier tracks reach 190
+    texel: float = 0.4  # meters; blurs about as much as the area that Gymnasium averages into a pixel
+    window: float = 20.0  # meters; no tile with its curb is wider or higher
 
     @property
     def side(self) -> int:
@@ -66,11 +66,11 @@ BEZIER_CANVAS = Canvas()
 def pack(paint: Paint) -> jax.Array:
     """u32[...]: texels."""
 
-    def quantise(value: jax.Array, bits: int) -> jax.Array:
+    def quantize(value: jax.Array, bits: int) -> jax.Array:
         return (value * (2**bits - 1) + 0.5).astype(jnp.uint32)
 
-    kerbs = quantise(paint.white, KERB_BITS) << KERB_BITS | quantise(paint.red, KERB_BITS)
-    return (quantise(paint.road, ROAD_BITS) << 2 * KERB_BITS | kerbs) << TILE_BITS | paint.tile
+    curbs = quantize(paint.white, CURB_BITS) << CURB_BITS | quantize(paint.red, CURB_BITS)
+    return (quantize(paint.road, ROAD_BITS) << 2 * CURB_BITS | curbs) << TILE_BITS | paint.tile
 
 
 def unpack(texel: jax.Array) -> Paint:
@@ -81,27 +81,27 @@ def unpack(texel: jax.Array) -> Paint:
         return (value & (2**bits - 1)).astype(jnp.int32).astype(jnp.float32) * (1 / (2**bits - 1))
 
     return Paint(
-        road=share(texel >> (TILE_BITS + 2 * KERB_BITS), ROAD_BITS),
-        white=share(texel >> (TILE_BITS + KERB_BITS), KERB_BITS),
-        red=share(texel >> TILE_BITS, KERB_BITS),
+        road=share(texel >> (TILE_BITS + 2 * CURB_BITS), ROAD_BITS),
+        white=share(texel >> (TILE_BITS + CURB_BITS), CURB_BITS),
+        red=share(texel >> TILE_BITS, CURB_BITS),
         tile=texel & _TILE,
     )
 
 
-def paint(canvas: Canvas, line: track.CentreLine) -> jax.Array:
+def paint(canvas: Canvas, line: track.CenterLine) -> jax.Array:
     """u32[1.5 side, side]: the texture of a track and its pyramid; row 0 is the southernmost."""
     corners = track.tiles(line)
-    has_kerb, kerb = track.kerbs(line)
-    kerb = jnp.where(has_kerb[:, None, None], kerb, corners)
-    low = jnp.minimum(corners, kerb).min(1)
+    has_curb, curb = track.curbs(line)
+    curb = jnp.where(has_curb[:, None, None], curb, corners)
+    low = jnp.minimum(corners, curb).min(1)
     window = jnp.floor((low + canvas.extent) / canvas.texel - 1).astype(jnp.int32)
-    planes = jnp.stack([_planes(line, corners), _planes(line, kerb)], 1)
+    planes = jnp.stack([_planes(line, corners), _planes(line, curb)], 1)
 
     # One level after the other: batched windows would become scatters, which are far slower on a CPU.
-    return sequential_vmap(partial(_paint, canvas))(window, planes, has_kerb, line.n)
+    return sequential_vmap(partial(_paint, canvas))(window, planes, has_curb, line.n)
 
 
-def _planes(line: track.CentreLine, corners: jax.Array) -> jax.Array:
+def _planes(line: track.CenterLine, corners: jax.Array) -> jax.Array:
     """f32[L, 4, 3]: half planes a·x + b·y + c: ahead of a tile's beginning, of its end, within its sides."""
 
     def through(point: jax.Array, normal: jax.Array) -> jax.Array:
@@ -133,10 +133,10 @@ def _planes(line: track.CentreLine, corners: jax.Array) -> jax.Array:
     )
 
 
-def _paint(canvas: Canvas, window: jax.Array, planes: jax.Array, has_kerb: jax.Array, n: jax.Array) -> jax.Array:
+def _paint(canvas: Canvas, window: jax.Array, planes: jax.Array, has_curb: jax.Array, n: jax.Array) -> jax.Array:
     """Paint tiles in order.
 
-    `window` i32[L, 2] is the first column and row that a tile and its kerb touch;
+    `window` i32[L, 2] is the first column and row that a tile and its curb touch;
     `planes` f32[L, 2, 4, 3] are those of both.
     """
     size = int(np.ceil(canvas.window / canvas.texel)) + 2
@@ -157,13 +157,13 @@ def _paint(canvas: Canvas, window: jax.Array, planes: jax.Array, has_kerb: jax.A
 
         old = unpack(jax.lax.dynamic_slice(picture, (row, column), (size, size)))
         road = cover(planes[i, 0])
-        kerb = jnp.where(has_kerb[i], cover(planes[i, 1]), 0.0)
-        white = jnp.where(i % 2 == 0, kerb, 0.0)
-        bare = (1 - road) * (1 - kerb)
+        curb = jnp.where(has_curb[i], cover(planes[i, 1]), 0.0)
+        white = jnp.where(i % 2 == 0, curb, 0.0)
+        bare = (1 - road) * (1 - curb)
         new = Paint(
-            road=jnp.maximum(old.road, road) * (1 - kerb),  # where tiles meet, their sides are one
+            road=jnp.maximum(old.road, road) * (1 - curb),  # where tiles meet, their sides are one
             white=old.white * bare + white,
-            red=old.red * bare + (kerb - white),
+            red=old.red * bare + (curb - white),
             tile=jnp.where(road > 0, i.astype(jnp.uint32), old.tile),
         )
         return jax.lax.dynamic_update_slice(picture, pack(new), (row, column))

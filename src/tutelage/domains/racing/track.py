@@ -1,8 +1,8 @@
-"""Tracks: control points → Bézier centre line → tiles (paper, appendix on CarRacing).
+"""Tracks: control points → Bézier center line → tiles (paper, appendix on CarRacing).
 
 A `Level` is at most 12 control points. They are sorted by angle about their mean and joined by cubic Bézier
-curves into a closed, counter-clockwise `CentreLine` of L points; tile i is the piece of road between points i
-− 1 and i. A centre line may also be given directly (a circuit, a CSV file, one of Gymnasium's own tracks):
+curves into a closed, counter-clockwise `CenterLine` of L points; tile i is the piece of road between points i
+− 1 and i. A center line may also be given directly (a circuit, a CSV file, one of Gymnasium's own tracks):
 the environment takes either. Arrays have a static length L; the first `n` entries are real and indices
 wrap around there.
 """
@@ -20,40 +20,44 @@ from numpy.typing import ArrayLike
 from tutelage.types import InputError
 
 SCALE = 6.0
-PLAYFIELD = 2000 / SCALE  # half the side of the field, metres
+PLAYFIELD = 2000 / SCALE  # half the side of the field, meters
 HALF_WIDTH = 40 / SCALE  # of the road
-BORDER = 8 / SCALE  # width of the red and white kerbs
-KERB_TURN, KERB_RUN = 0.2 * 0.31, 4  # a kerb needs this turn (rad) on so many tiles in a row
+BORDER = 8 / SCALE  # width of the red and white curbs
+CURB_TURN, CURB_RUN = 0.2 * 0.31, 4  # a curb needs this turn (rad) on so many tiles in a row
 
 MAX_POINTS = 12
 SAMPLES = 39  # tiles on one Bézier segment
 TILES = MAX_POINTS * SAMPLES
 REACH = 0.2  # inner Bézier points lie this share of the segment away from its ends
 LEAN = np.arctan(0.2) / np.pi + 0.5  # weight of the coming segment's heading in the tangent at a control point
-CLOSEST = 0.1  # metres between control points
-OPEN = 0.12  # a gap of this share of a line's length, and not just a long straight: the 20 circuits' are up to 0.111
+CLOSEST = 0.1  # meters between control points
+SHORTEST = 1e-3  # meters of road in a tile
+FARTHEST = 1e6  # meters from the origin: beyond it, 32 bits do not resolve a wheel
+OPEN = 0.12  # the longest straight that may close a line, as a share of its length: the 20 circuits' are up to 0.111
 SKETCH = 10  # cells on a side of the generator's sketch
+MAX_TILES = 2**13  # whose numbers a texel can hold
 
 
 class Level(NamedTuple):
     """A Bézier track. Only its first `n` points mean anything."""
 
-    points: jax.Array  # f32[12, 2] metres
+    points: jax.Array  # f32[12, 2] meters
     n: jax.Array  # i32[]
 
 
-class CentreLine(NamedTuple):
+class CenterLine(NamedTuple):
     """A closed road, counter-clockwise or not; the car starts at point 0."""
 
-    points: jax.Array  # f32[L, 2] metres
+    points: jax.Array  # f32[L, 2] meters
     heading: jax.Array  # f32[L]; as a car's angle: 0 drives along +y
     n: jax.Array  # i32[]
 
 
-def bezier(level: Level, start_east: bool = True) -> CentreLine:
-    """The centre line of a level: f32[468, 2], its bounding box centred on the origin.
+def bezier(level: Level, start_east: bool = True) -> CenterLine:
+    """The center line of a level: f32[468, 2], counter-clockwise, its bounding box centered on the field's center O.
 
-    It starts at the point nearest to 0° (paper), or at the first control point by angle, from −180° (released code).
+    It starts at the point nearest to 0° as seen from O (paper). The released code sorts control points clockwise from
+    the south, as seen from their mean, and starts at the first one (`start_east=False`).
     """
     real = jnp.arange(MAX_POINTS) < level.n
     mean = jnp.where(real[:, None], level.points, 0).sum(0) / level.n
@@ -78,16 +82,23 @@ def bezier(level: Level, start_east: bool = True) -> CentreLine:
     real = jnp.arange(TILES) < count
     low = jnp.where(real[:, None], points, jnp.inf).min(0)
     high = jnp.where(real[:, None], points, -jnp.inf).max(0)
-    first: int | jax.Array = 0
+    points = points - (low + high) / 2
     if start_east:
-        spoke = points - mean
-        first = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(spoke[:, 1], spoke[:, 0])), jnp.inf))
-    points = (points - (low + high) / 2)[_wrap(first, TILES, count)]
-    return CentreLine(points, headings(points, count), count)
+        first = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(points[:, 1], points[:, 0])), jnp.inf))
+    else:
+        angle = from_south(start - mean)
+        first = SAMPLES * jnp.argmin(jnp.where(jnp.arange(MAX_POINTS) < level.n, angle, jnp.inf))
+    points = points[_wrap(first, TILES, count)]
+    return CenterLine(points, headings(points, count), count)
 
 
-def road(level: Level | CentreLine, start_east: bool = True) -> CentreLine:
-    """The centre line of a level, which may be one already."""
+def from_south(vector: jax.Array) -> jax.Array:
+    """f32[...]: the angles of vectors [..., 2], clockwise, from −π in the south to π."""
+    return jnp.arctan2(vector[..., 0], vector[..., 1])
+
+
+def road(level: Level | CenterLine, start_east: bool = True) -> CenterLine:
+    """The center line of a level, which may be one already."""
     return bezier(level, start_east) if isinstance(level, Level) else level
 
 
@@ -108,12 +119,12 @@ def right(heading: jax.Array) -> jax.Array:
     return jnp.stack([jnp.cos(heading), jnp.sin(heading)], -1)
 
 
-def previous(line: CentreLine) -> jax.Array:
+def previous(line: CenterLine) -> jax.Array:
     """i32[L]: the index of the point at which each tile begins."""
     return _wrap(-1, line.points.shape[0], line.n)
 
 
-def tiles(line: CentreLine) -> jax.Array:
+def tiles(line: CenterLine) -> jax.Array:
     """f32[L, 4, 2]: the corners of each tile: its end's left and right, its beginning's right and left."""
     side = HALF_WIDTH * right(line.heading)
     left_edge, right_edge = line.points - side, line.points + side
@@ -121,17 +132,17 @@ def tiles(line: CentreLine) -> jax.Array:
     return jnp.stack([left_edge, right_edge, right_edge[back], left_edge[back]], 1)
 
 
-def kerbs(line: CentreLine) -> tuple[jax.Array, jax.Array]:
-    """Red and white kerbs on hard turns: bool[L] which tiles have one, f32[L, 4, 2] its corners.
+def curbs(line: CenterLine) -> tuple[jax.Array, jax.Array]:
+    """Red and white curbs on hard turns: bool[L] which tiles have one, f32[L, 4, 2] its corners.
 
-    Gymnasium's rule, but for the one kerb it misplaces where its own heading jumps by 2π.
+    Gymnasium's rule, but for the one curb it misplaces where its own heading jumps by 2π.
     """
     size = line.points.shape[0]
     back = previous(line)
     turn = (line.heading - line.heading[back] + jnp.pi) % (2 * jnp.pi) - jnp.pi
-    runs = jnp.stack([turn[_wrap(-k, size, line.n)] for k in range(KERB_RUN)])
-    hard = (runs > KERB_TURN).all(0) | (runs < -KERB_TURN).all(0)
-    kerb = jnp.stack([hard[_wrap(k, size, line.n)] for k in range(KERB_RUN)]).any(0)
+    runs = jnp.stack([turn[_wrap(-k, size, line.n)] for k in range(CURB_RUN)])
+    hard = (runs > CURB_TURN).all(0) | (runs < -CURB_TURN).all(0)
+    curb = jnp.stack([hard[_wrap(k, size, line.n)] for k in range(CURB_RUN)]).any(0)
     side = -jnp.sign(turn)[:, None]  # of the outer edge
 
     def edge(width: float, at: jax.Array) -> jax.Array:
@@ -139,24 +150,24 @@ def kerbs(line: CentreLine) -> tuple[jax.Array, jax.Array]:
 
     here, outer = jnp.arange(size), HALF_WIDTH + BORDER
     corners = [edge(HALF_WIDTH, here), edge(outer, here), edge(outer, back), edge(HALF_WIDTH, back)]
-    return kerb, jnp.stack(corners, 1)
+    return curb, jnp.stack(corners, 1)
 
 
-def steps(line: CentreLine) -> jax.Array:
-    """f32[L]: the length of each tile along the centre line, zero where there is none."""
+def steps(line: CenterLine) -> jax.Array:
+    """f32[L]: the length of each tile along the center line, zero where there is none."""
     step = line.points - line.points[previous(line)]
     real = jnp.arange(line.points.shape[0]) < line.n
     return jnp.where(real, jnp.sqrt((step**2).sum(-1)), 0.0)
 
 
-def curvature(line: CentreLine) -> jax.Array:
-    """f32[L]: the turn per metre at each tile, positive to the left, zero where there is none."""
+def curvature(line: CenterLine) -> jax.Array:
+    """f32[L]: the turn per meter at each tile, positive to the left, zero where there is none."""
     turn = (line.heading - line.heading[previous(line)] + jnp.pi) % (2 * jnp.pi) - jnp.pi
     step = steps(line)
     return jnp.where(step > 0, turn / jnp.maximum(step, 1e-6), 0.0)
 
 
-def overlaps(line: CentreLine) -> jax.Array:
+def overlaps(line: CenterLine) -> jax.Array:
     """bool[L]: tiles that lie on another stretch of road, more than two widths away along the track."""
     step = steps(line)
     along = jnp.cumsum(step)
@@ -169,7 +180,7 @@ def overlaps(line: CentreLine) -> jax.Array:
 
 
 def from_points(points: ArrayLike) -> Level:
-    """A level from 3 to 12 control points [n, 2], in metres."""
+    """A level from 3 to 12 control points [n, 2], in meters."""
     array = _closed_shape(points, "control points")
     if len(array) > MAX_POINTS:
         raise InputError(f"A track has at most {MAX_POINTS} control points; got {len(array)}. Leave some out.")
@@ -193,31 +204,29 @@ def from_sketch(sketch: ArrayLike) -> Level:
     array = numbers(sketch, "cells of a sketch")
     if array.shape != (SKETCH, SKETCH):
         raise InputError(f"A sketch has {SKETCH} rows of {SKETCH} cells; got an array of shape {array.shape}.")
-    return from_points(np.asarray(cell_centre(jnp.asarray(np.flatnonzero(array)))))
+    return from_points(np.asarray(cell_center(jnp.asarray(np.flatnonzero(array)))))
 
 
-def cell_centre(cell: jax.Array) -> jax.Array:
+def cell_center(cell: jax.Array) -> jax.Array:
     """f32[..., 2]: the middle of a sketch's cell, counted by rows, on the inner quarter of the field."""
     column_row = jnp.stack([cell % SKETCH, cell // SKETCH], -1)
     return ((column_row + 0.5) / SKETCH - 0.5) * PLAYFIELD
 
 
-def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
-    """A centre line of `size` points, evenly spaced along the closed polygon through `points` [n, 2].
+def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
+    """A center line of `size` points, evenly spaced along the closed polygon through `points` [n, 2].
 
     The last point may repeat the first. If not, the line goes straight from the last to the first; but a gap between
     them that is far longer than any other, or a large part of the whole, is that of an open line.
     """
-    if size < 3:
-        raise InputError(f"A centre line has at least 3 points, not {size}: ask for a larger size.")
-    array = _closed_shape(points, "points of a centre line")
-    if np.array_equal(array[0], array[-1]):
-        array = array[:-1]
-    closed = np.concatenate([array, array[:1]])
+    check_size(size)
+    array = _closed_shape(points, "points of a center line")
+    returns = np.array_equal(array[0], array[-1])
+    closed = array if returns else np.concatenate([array, array[:1]])
     step = np.linalg.norm(np.diff(closed, axis=0), axis=1)
-    if step[-1] > 4 * step[:-1].max() or step[-1] > max(OPEN, 2 / len(step)) * step.sum():
+    if not returns and (step[-1] > 4 * step[:-1].max() or step[-1] > max(OPEN, 2 / len(step)) * step.sum()):
         raise InputError(
-            f"This centre line is not closed: its ends are {step[-1]:.1f} apart, {step[-1] / step.sum():.0%} of its"
+            f"This center line is not closed: its ends are {step[-1]:.1f} apart, {step[-1] / step.sum():.0%} of its"
             f" length, while its other points are at most {step[:-1].max():.1f} apart. Let the last point come back"
             " to the first."
         )
@@ -225,26 +234,53 @@ def from_closed_line(points: ArrayLike, size: int) -> CentreLine:
     at = np.linspace(0, along[-1], size, endpoint=False)
     even = jnp.asarray(np.stack([np.interp(at, along, closed[:, k]) for k in (0, 1)], 1), jnp.float32)
     count = jnp.int32(size)
-    return CentreLine(even, headings(even, count), count)
+    return CenterLine(even, headings(even, count), count)
 
 
-def from_csv(path: str | Path, size: int) -> CentreLine:
-    """A centre line from a CSV file of x and y; lines that begin with # and one header are skipped."""
-    rows: list[list[float]] = []
+def from_csv(path: str | Path, size: int) -> CenterLine:
+    """A center line from a CSV file of x and y; lines that begin with # and one header are skipped."""
+    rows: list[list[float | None]] = []
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as text: {error}.") from None
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     for number, line in enumerate(lines):
-        try:
-            x, y = (float(cell) for cell in line.split(",")[:2])
-        except ValueError as error:
-            if number == 0:  # the header
-                continue
-            raise InputError(f"{path}: expected two numbers, x and y, but found {line!r}.") from error
-        rows.append([x, y])
-    return from_closed_line(np.array(rows).reshape(-1, 2), size)
+        cells = [_number(cell) for cell in line.split(",")[:2]]
+        if number == 0 and set(cells) == {None}:  # the header
+            continue
+        if len(cells) < 2 or None in cells:
+            raise InputError(f"{path}: expected two numbers, x and y, but found {line!r}.")
+        rows.append(cells)
+    return from_closed_line(np.array(rows, np.float64).reshape(-1, 2), size)
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def from_rows(rows: ArrayLike, size: int) -> CenterLine:
+    """A center line of `size` points, of which the first are given as rows [n, 3] of x, y and heading."""
+    check_size(size)
+    array = numbers(rows, "points of a line")
+    if array.ndim != 2 or array.shape[1] != 3 or len(array) > size:
+        raise InputError(f"A line has 3 to size={size} rows of x, y and heading; got an array of shape {array.shape}.")
+    _closed_shape(array[:, :2], "points of a line")
+    if np.linalg.norm(np.roll(array[:, :2], -1, 0) - array[:, :2], axis=1).min() < SHORTEST:
+        raise InputError(
+            f"Two successive points of this line are the same, or nearer than {SHORTEST:g} m. Leave one out."
+        )
+    padded = jnp.asarray(array[np.arange(size) % len(array)], jnp.float32)
+    return CenterLine(padded[:, :2], padded[:, 2], jnp.int32(len(array)))
+
+
+def check_size(size: int) -> None:
+    """Refuse center lines of too few or too many points."""
+    if not 3 <= size <= MAX_TILES:
+        raise InputError(f"A center line has 3 to {MAX_TILES} points, as many as a texture can tell apart; got {size}.")
 
 
 def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
@@ -254,6 +290,10 @@ def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
         raise InputError(f"The {what} should be an array of shape [n, 2]; got {array.shape}.")
     if len(array) < 3:
         raise InputError(f"A closed track needs at least 3 {what}; got {len(array)}.")
+    if np.abs(array).max() > FARTHEST:
+        raise InputError(
+            f"Some {what} are more than {FARTHEST / 1000:.0f} km away: the track is too large. Scale it down."
+        )
     spread = np.linalg.svd(array - array.mean(0), compute_uv=False)
     if spread[1] <= 1e-6 * max(spread[0], 1e-6):
         raise InputError(f"All {what} lie on one line, which cannot enclose a track. Move at least one off it.")
@@ -263,9 +303,12 @@ def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
 def numbers(values: ArrayLike, what: str) -> np.ndarray:
     """Checked f64[...]: all of them finite."""
     try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"The {what} should be rows of equally many numbers; got {values!r:.80}.") from None
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf" and array.size:
+        raise InputError(f"The {what} should be rows of equally many numbers; got {values!r:.80}.")
+    array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise InputError(f"The {what} hold a value that is not a finite number. Remove or repair it.")
     return array

@@ -126,19 +126,22 @@ def _released(method: Method) -> Config[MazeSetup]:
 
 
 def _laptop(method: Method) -> Config[MazeSetup]:
-    """Learns in minutes: larger steps on smaller minibatches, and a buffer that fills in a minute."""
+    """Learns in minutes.
+
+    Larger steps on smaller minibatches, a buffer that fills in a minute, and levels with 0 to 60 blocks. At the paper's
+    temperature of 0.3, rank prioritization fills 61 % of a replayed batch with one level; 1.0 keeps batches diverse.
+    """
     quick = PPO(epochs=4, num_minibatches=4, learning_rate=1e-3, entropy_coef=0.01)
-    paper = _paper(with_curator(method, capacity=1000, min_fill=0.25))
     return replace(
-        paper,
-        setup=replace(paper.setup, view=5, hidden=128, teacher_lstm=False, teacher_filters=32),
-        total_steps=4_000_000,
+        _paper(with_curator(method, capacity=1000, min_fill=0.25, temperature=1.0)),
+        setup=MazeSetup(blocks=60, vary_blocks=True, view=5, hidden=128, teacher_filters=32),
+        total_steps=16_000_000,
         num_envs=64,
         anneal_lr=True,
         ppo=quick,
         teacher_ppo=quick,
-        evaluation=Evaluation("maze", evaluate_every=40),
-        storage=Storage(checkpoint_every=20, snapshot_every=40),
+        evaluation=Evaluation("maze", evaluate_every=120),
+        storage=Storage(checkpoint_every=40, snapshot_every=120),
     )
 
 

@@ -1,4 +1,4 @@
-"""CarRacing as something to train on: options, networks and presets (paper, section 5.2 and its appendix)."""
+"""CarRacing as something to train on: options, networks and presets (paper, section 6.2 and its appendix)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tutelage.curriculum.generators import Uniform
 from tutelage.curriculum.methods import METHODS, Method
 from tutelage.domains import racing
 from tutelage.domains.racing import RacingDesign, View
+from tutelage.domains.racing.design import RELEASED_SPACING
 from tutelage.learning.network import Network
 from tutelage.learning.ppo import PPO
 from tutelage.networks.racing_student import RacingStudent, racing_student
@@ -28,18 +29,24 @@ class RacingSetup:
 
     crop: bool = False
     """Cut the dashboard and six columns at each side off the 96×96 pixels (paper: no)."""
-    grey: bool = False
-    """See no colours (paper: no)."""
+    gray: bool = False
+    """See no colors (paper: no)."""
     shrink: int = 1
     """Average so many pixels along each side into one (paper: 1)."""
     stack: int = 1
     """Frames seen at once, eight frames apart (paper: 1; released code: 4)."""
     frames: int = 1000
     """Frames after which an episode ends (paper: 1000); an action is held for 8."""
+    zoom: bool = True
+    """Zoom in during the first second, as Gymnasium does (released code: no)."""
     start_east: bool = True
-    """Start where the track is at 0° (paper: yes; released code: no, at its first control point by angle)."""
+    """Start at 0° as seen from the center (paper: yes; released code: at the first control point from the south)."""
+    disc: bool = True
+    """Draw control points from a disc (paper: yes; released code: no, from the square around it)."""
+    spacing: float = 0.0
+    """Draw them again if neighbors are closer than this, in meters (paper: 0; released code: 19.4)."""
     bumps: float | None = None
-    """Metres by which random tracks leave a circle, which is easier (paper: None, points anywhere in a square)."""
+    """Meters by which random tracks leave a circle, which is easier (paper: None, points anywhere in the disc)."""
     noise: int = 16
     """Random numbers that the generator gets at each step (paper: 16; released code: 4)."""
     kernels: tuple[int, ...] = (2, 2, 2, 2, 3, 3)
@@ -49,20 +56,22 @@ class RacingSetup:
     channels: tuple[int, ...] = (8, 16, 32, 64, 128, 256)
     """Of the same (paper: 8 16 32 64 128 256)."""
     hidden: int = 100
-    """Units of the hidden layer of policy and value (paper: 100)."""
+    """Units of the hidden layer of policy and value (released code: 100)."""
     scale: float = 2**0.5
     """Of the policy's last layer when training begins (released code: √2)."""
     lean: tuple[float, ...] = (0.0, 0.0, 0.0)
     """Where the untrained policy steers, accelerates and brakes: 0 in the middle, below 0 less (released code: 0)."""
+    centered_pixels: bool = False
+    """Give the student x/128 − 1 for a pixel x (released code: yes), not x/255 (the paper does not say)."""
 
     @property
     def view(self) -> View:
         """What the student sees of a frame."""
-        return View(self.crop, self.grey, self.shrink, self.stack)
+        return View(self.crop, self.gray, self.shrink, self.stack, self.zoom)
 
     def domain(self) -> Domain:
         """The tracks, and the car on them."""
-        design = RacingDesign(bumps=self.bumps, noise=self.noise)
+        design = RacingDesign(self.disc, self.spacing, bumps=self.bumps, noise=self.noise)
         return racing.domain(self.view, design, self.frames, self.start_east)
 
     def student(self, domain: Domain) -> Network:
@@ -73,6 +82,9 @@ class RacingSetup:
                 "The student needs one kernel, one stride and one number of channels for each convolution; got "
                 f"{len(self.kernels)}, {len(self.strides)} and {len(self.channels)}."
             )
+        sizes = (*self.kernels, *self.strides, *self.channels, self.hidden)
+        if min(sizes) < 1:
+            raise InputError(f"Kernels, strides, channels and hidden are at least 1; got {min(sizes)}.")
         side = self.view.shape[0]
         for kernel, stride in zip(self.kernels, self.strides, strict=True):
             side = (side - kernel) // stride + 1
@@ -85,7 +97,14 @@ class RacingSetup:
             raise InputError(f"lean is three numbers, for steering, gas and brake; got {len(self.lean)}.")
         return racing_student(
             RacingStudent(
-                domain.env.actions, self.kernels, self.strides, self.channels, self.hidden, self.scale, self.lean
+                domain.env.actions,
+                self.kernels,
+                self.strides,
+                self.channels,
+                self.hidden,
+                self.scale,
+                self.lean,
+                self.centered_pixels,
             )
         )
 
@@ -107,7 +126,7 @@ PAPER_PPO = PPO(
     gae_lambda=0.9,
     epochs=8,
     num_minibatches=4,
-    value_loss="huber",
+    value_loss="squared",
     learning_rate=3e-4,
     normalize_returns=True,
 )
@@ -123,7 +142,7 @@ def _paper(method: Method) -> Config[RacingSetup]:
         num_steps=125,
         ppo=PAPER_PPO,
         teacher_ppo=replace(PAPER_PPO, entropy_coef=0.01 if method.name == "repaired" else 0.0),
-        evaluation=Evaluation("f1", evaluate_every=500, final_episodes=100),
+        evaluation=Evaluation("f1", evaluate_every=500, final_episodes=10),
         storage=Storage(checkpoint_every=50, snapshot_every=250),
     )
 
@@ -131,23 +150,33 @@ def _paper(method: Method) -> Config[RacingSetup]:
 def _released(method: Method) -> Config[RacingSetup]:
     """What the released code runs, where it differs from the paper."""
     paper = _paper(method)
+    score = {"score": scores.max_mc_start} if method.name == "repaired" else {}
     return replace(
         paper,
-        setup=RacingSetup(start_east=False, stack=4, noise=4, kernels=(4, 3, 3, 3, 3, 3)),
-        method=with_curator(paper.method, replace_equals=True),
-        ppo=replace(paper.ppo, bootstrap_at_rollout_end=False),
-        teacher_ppo=replace(paper.teacher_ppo, bootstrap_at_rollout_end=False),
+        setup=RacingSetup(
+            stack=4,
+            zoom=False,
+            start_east=False,
+            disc=False,
+            spacing=RELEASED_SPACING,
+            noise=4,
+            kernels=(4, 3, 3, 3, 3, 3),
+            centered_pixels=True,
+        ),
+        method=with_curator(paper.method, replace_equals=True, **score),
+        ppo=replace(paper.ppo, value_loss="huber", bootstrap_at_rollout_end=False),
+        teacher_ppo=replace(paper.teacher_ppo, value_loss="huber", bootstrap_at_rollout_end=False),
         evaluation=replace(paper.evaluation, suite="f1-released"),
     )
 
 
 def _laptop(method: Method) -> Config[RacingSetup]:
-    """Learning that can be watched: a ninth of the pixels in grey, rounder tracks, and a first policy that drives."""
-    quick = replace(PAPER_PPO, gae_lambda=0.95, epochs=4, num_minibatches=8, learning_rate=5e-4)
+    """Learning that can be watched: a ninth of the pixels in gray, rounder tracks, and a first policy that drives."""
+    quick = replace(PAPER_PPO, gae_lambda=0.95, epochs=4, num_minibatches=8, value_loss="huber", learning_rate=5e-4)
     return replace(
         _paper(method),
         setup=RacingSetup(
-            grey=True,
+            gray=True,
             shrink=3,
             stack=2,
             bumps=20.0,
@@ -174,7 +203,7 @@ def _tiny(method: Method) -> Config[RacingSetup]:
     return replace(
         _paper(method),
         setup=RacingSetup(
-            grey=True,
+            gray=True,
             shrink=6,
             frames=64,
             kernels=(2, 2),
@@ -200,7 +229,7 @@ def _curated(method: Method, capacity: int = 8000, min_fill: float = 0.5) -> Met
         method = replace(method, generator=Uniform(levels_per_env=1))
     return with_curator(
         method,
-        score=scores.max_mc_start if method.name == "repaired" else scores.positive_value_loss,
+        score=scores.max_mc if method.name == "repaired" else scores.positive_value_loss,
         capacity=capacity,
         min_fill=min_fill,
         prioritization=proportional,
