@@ -146,7 +146,7 @@ def test_a_tracker_that_is_not_installed_is_named(tmp_path, capsys, monkeypatch)
 
 
 @pytest.mark.slow
-def test_a_request_to_terminate_ends_cleanly(tmp_path):
+def test_a_request_to_terminate_ends_cleanly_and_with_the_exit_code_that_shells_expect(tmp_path):
     run = tmp_path / "run"
     command = ["train", "dr", "--preset", "tiny", "--total-steps", "100000000", "--suite", "", "--out", str(run)]
     program = f"from tutelage.cli import main; main({command!r})"
@@ -156,5 +156,5 @@ def test_a_request_to_terminate_ends_cleanly(tmp_path):
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGTERM)
     said, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors.decode()
+    assert process.returncode == 128 + signal.SIGTERM, errors.decode()
     assert f"Go on with: tutelage resume {run}" in said.decode()

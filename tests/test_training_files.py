@@ -2,11 +2,13 @@
 
 import errno
 import multiprocessing
+import os
+from contextlib import closing
 
 import pytest
 
 from tutelage import files
-from tutelage.files import Log, csv_text, read_csv, sole_writer, write_atomically
+from tutelage.files import DamagedError, Log, csv_text, marked, read_csv, sole_writer, write_atomically
 from tutelage.types import InputError
 
 
@@ -38,40 +40,73 @@ def test_missing_and_undefined_values_are_empty_cells(tmp_path):
     assert [row["x"] for row in read_csv(path)] == ["0.5", "", "", ""]
 
 
-def test_a_log_goes_on_after_the_rows_it_is_told_to_keep(tmp_path):
-    path = tmp_path / "log.csv"
-    log = Log(path, ["iteration", "x"])
-    log.append(*({"iteration": i, "x": i / 3} for i in range(1, 6)))
-    before = path.read_text()
-    log = Log(path, ["iteration", "x"], until=3)
-    log.append(*({"iteration": i, "x": i / 3} for i in range(4, 6)))
-    assert path.read_text() == before
+ROWS = [{"iteration": i, "x": i / 3} for i in range(1, 6)]
 
 
-def test_a_last_row_that_is_half_written_is_not_read_and_then_dropped(tmp_path):
+def test_a_log_goes_on_after_what_is_kept_of_it(tmp_path):
     path = tmp_path / "log.csv"
-    Log(path, ["iteration", "x"]).append({"iteration": 1, "x": 1.5})
-    with path.open("a") as file:
-        file.write("2,0.2")
+    with closing(Log(path, ["iteration", "x"])) as log:
+        log.append(*ROWS[:3])
+        mark = log.sync()
+        log.append(*ROWS[3:])
+        last = log.sync()
+    before = path.read_bytes()
+    with closing(Log(path, ["iteration", "x"], marked(path, before + b"6,0.", mark))) as log:
+        assert log.sync() == mark
+        log.append(*ROWS[3:])
+        assert log.sync() == last
+    assert path.read_bytes() == before
+
+
+def test_a_log_that_lacks_a_column_gets_it_and_loses_none(tmp_path):
+    path = tmp_path / "log.csv"
+    with closing(Log(path, ["iteration", "new", "x"], b"iteration,x,old\n1,0.5,7\n")) as log:
+        log.append({"iteration": 2, "x": 1.5, "new": 3})
+    assert path.read_text() == "iteration,x,old,new\n1,0.5,7,\n2,1.5,,3\n"
+
+
+def test_a_last_row_that_is_half_written_is_not_read(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("iteration,x\n1,1.5\n2,0.2")
     assert read_csv(path) == [{"iteration": "1", "x": "1.5"}]
-    Log(path, ["iteration", "x"], until=2)
-    assert path.read_text() == "iteration,x\n1,1.5\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "has 0 of the 6 lines"),
+        (b"iteration,x\n1,2\n", "has 2 of the 6 lines"),
+        (bytes(500), "has 0 of the 6 lines"),
+        (b"iteration,x\n" + b"1,2\n" * 5, "its digest is another"),
+    ],
+)
+def test_what_a_log_has_lost_is_noticed(tmp_path, data, sentence):
+    with closing(Log(tmp_path / "log.csv", ["iteration", "x"])) as log:
+        log.append(*ROWS)
+        mark = log.sync()
+    with pytest.raises(DamagedError, match=sentence):
+        marked(tmp_path / "log.csv", data, mark)
 
 
 def test_a_full_disk_leaves_no_half_row(tmp_path, monkeypatch):
-    path = tmp_path / "log.csv"
-    log = Log(path, ["iteration", "x"])
-    log.append({"iteration": 1, "x": 1.5})
-    before = path.read_text()
+    path, write = tmp_path / "log.csv", os.write
+    with closing(Log(path, ["iteration", "x"])) as log:
+        log.append(*ROWS)
+        before = path.read_text()
 
-    def half(file, data):
-        file.write(data[: len(data) // 2])
-        full_disk()
+        def half(descriptor, data):
+            if len(data) < 4:
+                full_disk()
+            return write(descriptor, data[: len(data) // 2])
 
-    monkeypatch.setattr(files, "_write_all", half)
-    with pytest.raises(OSError, match="No space left"):
-        log.append({"iteration": 2, "x": 2.5})
-    assert path.read_text() == before
+        monkeypatch.setattr(files.os, "write", half)
+        with pytest.raises(OSError, match=r"No space left on device: .*log\.csv"):
+            log.append({"iteration": 2, "x": 2.5})
+        monkeypatch.undo()
+        assert path.read_text() == before
+        log.append({"iteration": 6, "x": 2.5})
+        log.sync()
+    assert path.read_text() == before + "6,2.5\n"
 
 
 def hold(directory, ready, done):

@@ -1,13 +1,131 @@
-"""A training that is killed again and again ends with the same bits as one that never was."""
+"""A training that is killed, wherever and however often, ends with the same bits as one that never was."""
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
+from crash_images import crash_images
+from short_runs import CONFIG, content, short_programs
+
+from tutelage.curriculum.methods import METHODS
+from tutelage.training.config import Evaluation
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.presets.racing import RacingSetup
+from tutelage.training.train import Programs, resume, train
+from tutelage.types import InputError
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_power_cuts():
+    """A kill does not lose what the kernel was given, and waiting for the disk is most of a short run's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+class Trial:
+    """A short run in which everything happens that is ever written, and all that a kill can leave of it."""
+
+    def __init__(self, config, tmp_path, programs=None):
+        storage = replace(
+            config.storage, checkpoint_every=2, keep=2, archive_every=3, archive_unit="iterations", snapshot_every=2
+        )
+        steps, evaluation = 4 * config.num_envs * config.num_steps, replace(config.evaluation, evaluate_every=3)
+        self.config = replace(config, total_steps=steps, evaluation=evaluation, storage=storage)
+        self.programs, self.tmp_path = programs or Programs(self.config), tmp_path
+        self.whole = content(self.train(tmp_path / "whole").directory)
+
+    def train(self, directory, seed=0, **options):
+        config = replace(self.config, seed=seed)
+        return train(config, directory, programs=self.programs, quiet=True, **options)
+
+    def resume(self, directory):
+        return resume(directory, programs=self.programs, quiet=True)
+
+    def go_on(self, directory):
+        """As somebody would who finds a run like this."""
+        try:
+            self.resume(directory)
+        except InputError as error:
+            if "is no run" not in str(error):
+                raise
+            self.train(directory)
+
+    def check_kills(self, every=1):
+        """Kill it at every change of a file, or at some of them, go on, and compare."""
+        root = self.tmp_path / "run"
+        images = crash_images(root, self.tmp_path / "images", lambda: self.train(root), every)
+        assert content(root) == self.whole
+        for image in images:
+            self.go_on(image)
+            assert content(image) == self.whole, image.name
+        return len(images)
+
+
+@pytest.fixture(scope="module")
+def accel(tmp_path_factory):
+    return Trial(CONFIG, tmp_path_factory.mktemp("accel"), short_programs())
+
+
+def unevaluated(setup, method):
+    """Evaluations take long to compile, and are the same for every method."""
+    config = setup.preset("tiny", method)
+    return replace(config, evaluation=Evaluation(), storage=replace(config.storage, snapshot_levels=4))
+
+
+def test_killed_at_any_change_of_a_file(accel):
+    assert accel.check_kills() >= 100
+
+
+def test_killed_while_it_goes_on_after_a_kill(accel, tmp_path):
+    root, kills = tmp_path / "run", 0
+    for first in crash_images(root, tmp_path / "first", lambda: accel.train(root), every=30):
+        images = tmp_path / f"after-{first.name}"
+        for second in crash_images(first, images, lambda: accel.go_on(first), every=20):  # noqa: B023
+            accel.go_on(second)
+            assert content(second) == accel.whole, (first.name, second.name)
+            kills += 1
+    assert kills >= 20
+
+
+def test_killed_while_it_replaces_another_run(accel, tmp_path):
+    """Either the old run is there as before, or the new one goes on; and whichever it is can be replaced again."""
+    root = tmp_path / "run"
+    accel.train(root, seed=1)
+    for name in ("eval-maze.csv", "PerfectMaze11.gif", "report.html"):
+        (root / name).write_text("of the old run")
+    old = content(root)
+    images = crash_images(root, tmp_path / "images", lambda: accel.train(root, overwrite=True), every=3)
+    assert content(root) == accel.whole
+    kept = 0
+    for image in images:
+        shutil.copytree(image, tmp_path / "copy")
+        accel.resume(image)
+        found = content(image)
+        assert found in (old, accel.whole), image.name
+        kept += found == old
+        accel.train(tmp_path / "copy", overwrite=True)
+        assert content(tmp_path / "copy") == accel.whole
+        shutil.rmtree(tmp_path / "copy")
+    assert 5 < kept < len(images) - 5
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "accel"])
+def test_killed_with_every_method(method, tmp_path):
+    assert Trial(unevaluated(MazeSetup, method), tmp_path).check_kills(every=12) >= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["accel", "repaired"])  # between them they have all there is to save
+def test_killed_in_the_other_domain(method, tmp_path):
+    assert Trial(unevaluated(RacingSetup, method), tmp_path).check_kills(every=25) >= 4
+
 
 KILLS = 20
 
@@ -35,7 +153,7 @@ def rows(directory):
 
 
 @pytest.mark.slow
-def test_a_training_killed_twenty_times_equals_one_that_was_not(tmp_path, environment):
+def test_a_command_killed_twenty_times_equals_one_that_was_not(tmp_path, environment):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run(command("train", *OPTIONS, "--out", whole), env=environment, check=True, capture_output=True)
     chance = random.Random(0)
@@ -51,12 +169,4 @@ def test_a_training_killed_twenty_times_equals_one_that_was_not(tmp_path, enviro
         said, _ = process.communicate()
         assert process.returncode == -signal.SIGKILL, said.decode()
     subprocess.run(command("resume", killed), env=environment, check=True, capture_output=True)
-
-    def content(directory):
-        files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != "timing.csv")
-        return {str(path.relative_to(directory)): path.read_bytes() for path in files}
-
-    one, other = content(whole), content(killed)
-    assert not [name for name in other if name.rpartition("/")[2].startswith(".")]
-    for name, data in one.items():
-        assert other[name] == data, name
+    assert content(killed) == content(whole)

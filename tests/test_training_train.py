@@ -10,26 +10,20 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from short_runs import CONFIG, content, short_programs
 
 from tutelage.files import sole_writer
 from tutelage.training import checkpoints
-from tutelage.training.config import Evaluation, Storage
 from tutelage.training.presets.maze import MazeSetup
-from tutelage.training.run import Run
-from tutelage.training.train import Programs, Stopped, resume, train
+from tutelage.training.run import Run, find_runs
+from tutelage.training.storage import STAGED
+from tutelage.training.train import Stopped, resume, train
 from tutelage.types import InputError
-
-CONFIG = replace(
-    MazeSetup.preset("tiny", "accel"),
-    total_steps=18 * 8 * 32,
-    evaluation=Evaluation("maze", ("PerfectMaze11",), evaluate_every=4, episodes=2, final_episodes=3),
-    storage=Storage(checkpoint_every=2, keep=3, archive_every=10, archive_unit="updates", snapshot_every=4),
-)
 
 
 @pytest.fixture(scope="module")
 def programs():
-    return Programs(CONFIG)
+    return short_programs()
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +37,6 @@ def copy(whole, tmp_path):
     """One to do harm to."""
     shutil.copytree(whole.directory, tmp_path / "copy")
     return tmp_path / "copy"
-
-
-def content(directory):
-    """All that must be the same bit for bit: everything but how long it took."""
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    return {str(path.relative_to(directory)): path.read_bytes() for path in files if path.name != "timing.csv"}
 
 
 def test_the_logs_tell_how_it_went(whole):
@@ -161,10 +149,12 @@ def test_a_damaged_checkpoint_is_passed_over_and_that_is_said(whole, copy, progr
         path.write_bytes(data if damage == "flipped" else data[: len(data) // 2])
     resume(copy, programs=programs, quiet=True)  # if all are damaged, from the archive
     said = capsys.readouterr().err
-    assert said.count("Looking for the checkpoint before it.") >= (len(saved) if damage == "all" else 1)
-    kept = content(copy)
+    archived = int(checkpoints.saved(copy / "archive")[0].stem)
+    passed = [path for path in saved if int(path.stem) >= archived] if damage == "all" else saved[:1]
+    assert said.count("Looking for the checkpoint before it.") == len(passed)
+    kept, older = content(copy), {f"checkpoints/{path.name}" for path in saved if path not in passed}
     for name, expected in content(whole.directory).items():
-        if damage != "all" or not name.startswith("checkpoints/"):  # the older ones are still damaged
+        if damage != "all" or name not in older:  # these are still damaged
             assert kept[name] == expected, name
 
 
@@ -259,6 +249,24 @@ def test_what_is_no_run_is_said_to_be_none(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="A saved configuration is a file with the entry"):
         Run.load(tmp_path)
+
+
+class OwnSetup(MazeSetup):
+    pass
+
+
+def test_commands_for_a_run_work_as_printed(tmp_path):
+    run = Run(tmp_path / "my run", CONFIG)
+    assert run.command("resume", str(run.directory)) == f"tutelage resume '{tmp_path}/my run'"
+    own = Run(tmp_path, replace(CONFIG, setup=OwnSetup()))
+    assert own.command("resume", "x") == f"tutelage resume x --domain {__name__}:OwnSetup"
+
+
+def test_a_run_that_is_only_staged_is_not_found(copy, tmp_path):
+    shutil.copytree(copy, copy / STAGED)
+    (copy / "config.json").unlink()
+    with pytest.raises(InputError, match="is no run and holds none"):
+        find_runs([tmp_path])
 
 
 def test_the_environment_of_the_process_is_not_written_down(whole, monkeypatch):

@@ -1,49 +1,103 @@
-"""Files that are never half written, and directories that have one writer at a time."""
+"""Files that are never half written, logs that notice when rows are lost, directories with one writer at a time."""
 
 from __future__ import annotations
 
 import csv
 import fcntl
+import hashlib
 import io
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tutelage.types import InputError
+from tutelage.types import InputError, Json
+
+LOCK = "lock"
+
+
+class DamagedError(InputError):
+    """A file that is not, or no longer, what was saved."""
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> None:
-    """Write a file beside its place and move it there, so that no kill and no full disk leaves half of it."""
+    """Write a file beside its place and move it there, so that no kill and no full disk leaves half of it.
+
+    A symbolic link at `path` is replaced, never followed.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    data = content.encode() if isinstance(content, str) else content
     try:
-        with unfinished.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        with _naming(path):
+            unfinished.unlink(missing_ok=True)
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # EXCL: not through a link
+            try:
+                _write(descriptor, content.encode() if isinstance(content, str) else content)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(unfinished, path)
+            _sync_directory(path.parent)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
 @contextmanager
 def sole_writer(directory: Path) -> Iterator[None]:
-    """Be the only one who writes to a directory. The kernel lifts the lock when a process ends, however it ends."""
+    """Be the only one who writes to a directory. The kernel lifts the locks when a process ends, however it ends."""
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{directory} is in use by another process. Wait until that has ended, or choose another directory."
-            ) from None
-        for left in directory.rglob(".*.unfinished"):  # by one that was killed
-            left.unlink()
+    # the directory's lock cannot be deleted; the file's also works between hosts that share a file system
+    places = {directory: os.O_RDONLY | os.O_DIRECTORY, directory / LOCK: os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW}
+    with ExitStack() as stack:
+        for path, flags in places.items():
+            if path.is_symlink() and path != directory:
+                raise InputError(f"{path} is a symbolic link. Remove it: a lock is a file of the directory's own.")
+            descriptor = os.open(path, flags, 0o666)
+            stack.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{directory} is in use by another process. Wait until that has ended, or choose another directory."
+                ) from None
+        for left in directory.rglob(".*.unfinished"):  # by a process that was killed
+            if left.is_symlink() or not left.is_dir():
+                left.unlink()
         yield
+
+
+def read(path: Path, missing: bytes | None = None) -> bytes:
+    """What a file holds, or what to take for it if it is not there."""
+    if missing is not None and not path.exists():
+        return missing
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise DamagedError(f"{path} is no regular file.")
+    return path.read_bytes()
+
+
+def read_json(path: Path) -> Json:
+    """What a file of JSON says.
+
+    Raises:
+        DamagedError: if it says nothing that can be understood.
+    """
+    try:
+        return json.loads(read(path))
+    except RecursionError:
+        raise DamagedError(f"{path} is not JSON that can be read: it is nested too deeply.") from None
+    except ValueError as error:
+        raise DamagedError(f"{path} is not JSON: {error}.") from None
+
+
+def numbered(directory: Path, suffix: str) -> dict[int, Path]:
+    """The files of a directory that are named by a number of at least eight digits, the highest first."""
+    named = ((re.fullmatch(r"(\d{8,})" + re.escape(suffix), path.name), path) for path in directory.glob(f"*{suffix}"))
+    found = {int(match[1]): path for match, path in named if match and path.is_file()}
+    return dict(sorted(found.items(), reverse=True))
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
@@ -57,42 +111,143 @@ def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file; a last line that is still being written is left out."""
-    if not path.exists():
-        return []
-    whole, _, _ = path.read_text().rpartition("\n")
-    return list(csv.DictReader(io.StringIO(whole)))
+    """The rows of a CSV file; a last line that is still being written is left out.
+
+    Raises:
+        DamagedError: if it is no text, or a row has more or fewer cells than the head.
+    """
+    return parse_csv(path, read(path, b""))
+
+
+def parse_csv(path: Path, data: bytes) -> list[dict[str, str]]:
+    """What `read_csv` makes of the content of a file."""
+    try:
+        head, *rows = list(csv.reader(io.StringIO(data[: data.rfind(b"\n") + 1].decode(), newline=""))) or [[]]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DamagedError(f"{path} is damaged: {error}.") from None
+    for line, row in enumerate(rows, start=2):
+        if len(row) != len(head):
+            raise DamagedError(f"{path} is damaged in line {line}: it has {len(row)} of {len(head)} cells.")
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+class Mark(NamedTuple):
+    """What something that only grows held at one moment, so that a loss is noticed later."""
+
+    size: int
+    """How many lines or files."""
+    digest: str | None
+    """Of their bytes; None if they are never the same twice, and must not make anything else differ."""
+
+
+class Tally:
+    """Counts and digests what something is made of, piece by piece."""
+
+    def __init__(self) -> None:
+        self._count, self._hash = 0, hashlib.blake2b(digest_size=16)
+
+    def add(self, data: bytes, count: int = 1) -> None:
+        """One more piece, or `count` of them."""
+        self._count += count
+        self._hash.update(data)
+
+    def mark(self) -> Mark:
+        """What it holds now."""
+        return Mark(self._count, self._hash.hexdigest())
 
 
 class Log:
-    """A CSV file that grows row by row. Rows are numbered by their first column, which never falls."""
+    """A CSV file that grows row by row and stays open."""
 
-    def __init__(self, path: Path, columns: Sequence[str], until: int = 0) -> None:
-        """Begin a log, or go on with one after dropping all rows whose number is above `until`."""
-        self.path, self.columns = path, list(columns)
-        kept = [row for row in read_csv(path) if int(row[self.columns[0]]) <= until]
-        write_atomically(path, csv_text(kept, self.columns))
+    def __init__(self, path: Path, columns: Sequence[str], kept: bytes = b"", *, exact: bool = True) -> None:
+        """Begin a log, or go on after what is `kept` of it.
+
+        Args:
+            path: its file, which is replaced, so that no link to it or from it is written through.
+            columns: names. Those that a kept log lacks are added to it, and it loses none.
+            kept: its lines so far, head included.
+            exact: whether it is the same each time that a run is repeated.
+        """
+        self.path, self._exact, self._tally = path, exact, Tally()
+        rows = parse_csv(path, kept)
+        before = list(rows[0]) if rows else []
+        self.columns = [*before, *(column for column in columns if column not in before)]
+        if self.columns != before:
+            kept = csv_text(rows, self.columns).encode()
+        write_atomically(path, kept)
+        self._size = len(kept)
+        self._tally.add(kept, kept.count(b"\n"))
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
 
     def append(self, *rows: Mapping[str, Any]) -> None:
         """Add rows. If the disk is full none of them is left behind in part."""
-        text = csv_text(rows, self.columns).partition("\n")[2]
-        with self.path.open("ab", buffering=0) as file:
-            size = file.seek(0, os.SEEK_END)
+        data = csv_text(rows, self.columns).partition("\n")[2].encode()
+        with _naming(self.path):
             try:
-                _write_all(file, text.encode())
+                _write(self._descriptor, data)
             except OSError:
-                file.truncate(size)
+                os.ftruncate(self._descriptor, self._size)
                 raise
+        self._size += len(data)
+        self._tally.add(data, data.count(b"\n"))
 
-    def sync(self) -> None:
-        """Wait until all rows are on the disk itself, where a power cut does not reach them."""
-        with self.path.open("rb") as file:
-            os.fsync(file.fileno())
+    def sync(self) -> Mark:
+        """Wait until all rows are on the disk itself, where a power cut does not reach them. What they are then.
+
+        Raises:
+            InputError: if another process has deleted, replaced or changed the file.
+        """
+        with _naming(self.path):
+            os.fsync(self._descriptor)
+        mine = os.fstat(self._descriptor)
+        found = os.lstat(self.path) if os.path.lexists(self.path) else None
+        if found is None or not os.path.samestat(found, mine) or mine.st_size != self._size:
+            raise InputError(f"Another process has changed or deleted {self.path}, which this one was writing.")
+        mark = self._tally.mark()
+        return mark if self._exact else mark._replace(digest=None)
+
+    def close(self) -> None:
+        """Write no more."""
+        os.close(self._descriptor)
 
 
-def _write_all(file: Any, data: bytes) -> None:
+def marked(path: Path, data: bytes, mark: Mark) -> bytes:
+    """The lines of a log that it held when it was marked, of all that it holds now.
+
+    Raises:
+        DamagedError: if they are not, or not all, there.
+    """
+    lines = data.split(b"\n", mark.size)
+    if len(lines) <= mark.size:
+        raise DamagedError(f"{path} has {len(lines) - 1:,} of the {mark.size:,} lines that were saved.")
+    kept = b"".join(line + b"\n" for line in lines[: mark.size])
+    tally = Tally()
+    tally.add(kept, mark.size)
+    if mark.digest is not None and tally.mark() != mark:
+        raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
+    return kept
+
+
+def _write(descriptor: int, data: bytes) -> None:
     while data:
-        data = data[file.write(data) :]
+        data = data[os.write(descriptor, data) :]
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let an error of the file system say which file was to be written: a full disk's does not."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def _cell(value: Any) -> Any:

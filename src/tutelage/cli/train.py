@@ -8,8 +8,6 @@ A preset gives every option its default, so domain, preset and method are read o
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import METHODS
+from tutelage.files import read_json
 from tutelage.learning.mesh import use_cores
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Config, PresetName, S
@@ -28,8 +27,9 @@ from tutelage.training.presets import setup_named
 from tutelage.training.presets.choices import checked_name
 from tutelage.training.run import CONFIG, Run, read_config
 from tutelage.training.serialization import is_function, name_of, named_or_imported
+from tutelage.training.storage import check_free
 from tutelage.training.trackers import TrackerName
-from tutelage.training.train import Programs, Stopped, check_free, resume, train
+from tutelage.training.train import Programs, Stopped, resume, stop_requests, train
 from tutelage.types import InputError
 
 
@@ -56,7 +56,7 @@ class Train(Generic[S]):
     seeds: int | None = None
     """Train this many seeds, one after the other on all cores, each in a directory of its own."""
     overwrite: bool = False
-    """Replace a run that is there already."""
+    """Replace a run that is there already, once the first iteration of the new one has worked."""
     track: TrackerName | None = None
     """Also send metrics there."""
 
@@ -72,28 +72,27 @@ class Train(Generic[S]):
         directories = {seed: out if self.seeds is None else out / f"seed-{seed}" for seed in seeds}
         for directory in directories.values():
             check_free(directory, overwrite=self.overwrite)
+        for seed in seeds:
+            replace(config, seed=seed).check()
         programs = Programs(config)
-        for seed, directory in directories.items():
-            one = replace(config, seed=seed)
-            try:
-                train(one, directory, overwrite=self.overwrite, programs=programs, track=self.track)
-            except Stopped:
-                _stopped(directory, one)
-                if seed < seeds[-1]:
-                    rest = [
-                        "--config",
-                        directory / CONFIG,
-                        "--seed",
-                        seed + 1,
-                        "--seeds",
-                        seeds[-1] - seed,
-                        "--out",
-                        out,
-                    ]
-                    print(f"And with the other seeds: {_command('train', self.method, *rest, *_allowing(config))}")
-                return
-            print(f"{config.method.name}, seed {seed}: done. The run is in {directory}.")
-        print(f"See it: {_command('report', out, *_allowing(config))}")
+        with stop_requests() as requests:
+            for seed, directory in directories.items():
+                run, code = Run(directory, replace(config, seed=seed)), 0
+                options: Any = {"overwrite": self.overwrite, "track": self.track}
+                try:
+                    train(run.config, directory, programs=programs, requests=requests, **options)
+                    print(f"{run.title}: done. The run is in {directory}.")
+                except Stopped as stopped:
+                    _stopped(run)
+                    code = stopped.exit_code
+                if requests and seed < seeds[-1]:  # one may also have come in the seed's last iteration
+                    rest = ["--seed", str(seed + 1), "--seeds", str(seeds[-1] - seed), "--out", str(out)]
+                    command = run.command("train", self.method, "--config", str(directory / CONFIG), *rest)
+                    print(f"And with the other seeds: {command}")
+                    code = 128 + requests[0]
+                if code:
+                    raise SystemExit(code)
+        print(f"See it: {run.command('report', str(out))}")
 
 
 @dataclass(frozen=True)
@@ -110,19 +109,27 @@ class Resume:
     """Modules of your own that the run names and that may be imported."""
     track: TrackerName | None = None
     """Also send metrics there."""
+    repair_logs: bool = False
+    """If logs are damaged, copy them and continue with those of their rows that are whole."""
 
     def run(self) -> None:
         """Go on to the end."""
-        config = Run.load(self.directory, self.allow).config
-        use_cores(config.devices)
+        run = Run.load(self.directory, self.allow)
+        use_cores(run.config.devices)
         keep_programs()
-        steps, updates = self.total_steps, self.total_updates
         try:
-            resume(self.directory, total_steps=steps, total_updates=updates, allow=self.allow, track=self.track)
-        except Stopped:
-            return _stopped(self.directory, config)
+            resume(
+                self.directory,
+                total_steps=self.total_steps,
+                total_updates=self.total_updates,
+                allow=self.allow,
+                track=self.track,
+                repair_logs=self.repair_logs,
+            )
+        except Stopped as stopped:
+            _stopped(run)
+            raise SystemExit(stopped.exit_code) from None
         print(f"Done. The run is in {self.directory}.")
-        return None
 
 
 def parse(arguments: Sequence[str]) -> Train[Any]:
@@ -166,11 +173,9 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
             "A configuration file says all that a preset or a domain would: leave --preset and --domain out."
         )
     try:
-        content = json.loads(known.config.read_text())
+        content = read_json(known.config)
     except OSError as error:
         raise InputError(f"{known.config} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{known.config} is not JSON: {error}.") from None
     return read_config(content, known.allow)
 
 
@@ -207,15 +212,5 @@ def functions_by_name() -> ConstructorRegistry:
     return registry
 
 
-def _stopped(directory: Path, config: Config[Any]) -> None:
-    print(f"Stopped, and all is saved. Go on with: {_command('resume', directory, *_allowing(config))}")
-
-
-def _allowing(config: Config[Any]) -> list[str]:
-    """The option that lets a command import what this configuration names beyond the library."""
-    modules = sorted({value.partition(":")[0] for value in config.names() if ":" in value})
-    return ["--allow", *modules] if modules else []
-
-
-def _command(*words: Any) -> str:
-    return shlex.join(["tutelage", *map(str, words)])
+def _stopped(run: Run) -> None:
+    print(f"Stopped, and all is saved. Go on with: {run.command('resume', str(run.directory))}")

@@ -1,4 +1,4 @@
-"""Baselines: an untrained policy, a random one, and the best possible one."""
+"""Baselines: the network before training, random actions, and the optimal return."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tutelage.types import Discrete, Domain, InputError, Key, Obs, Space, TestLe
 
 
 def uniform_network(actions: Space) -> Network:
-    """A policy that draws every action with the same probability. It has no parameters."""
+    """A policy without parameters that draws every action with the same probability."""
 
     def apply(params: Params, carry: Any, obs: Obs, first: jax.Array) -> tuple[Any, Head]:
         if isinstance(actions, Discrete):
@@ -33,21 +33,21 @@ def uniform_network(actions: Space) -> Network:
 
 
 def untrained_scores(evaluator: Evaluator, network: Network, key: Key) -> list[Score]:
-    """The same network, untrained."""
-    # its own key: the evaluation's would correlate the initial weights with the first levels
+    """The same network before training."""
+    # another key than the evaluation's, so that the weights are independent of the levels
     params = jax.jit(partial(fresh_params, evaluator.domain, network))(jax.random.fold_in(key, 1))
     return evaluator(params, key)
 
 
 def random_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, key: Key) -> list[Score]:
-    """Actions drawn uniformly, on the levels that all others meet under this key."""
+    """Actions drawn uniformly, on the levels that every policy plays under this key."""
     return Evaluator(domain, levels, uniform_network(domain.env.actions), episodes)((), key)
 
 
 def optimal_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, key: Key) -> list[Score]:
-    """The oracle's returns on the levels that all others meet under this key."""
+    """The optimal returns, by the domain's oracle, of the levels that every policy plays under this key."""
     if domain.optimal_return is None:
-        raise InputError(f"{domain.name} has no oracle (Domain.optimal_return), so nothing is known to be optimal.")
+        raise InputError(f"{domain.name} has no oracle (Domain.optimal_return), so the optimal return is not known.")
     scores = {}
     for draws in chain.from_iterable(grouped(levels, episodes)):
         oracle = partial(domain.optimal_return, draws.env)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from tutelage.studies.study import StudyRun
 from tutelage.training.run import CONFIG, METRICS, Run
+from tutelage.training.train import stop_requests
 from tutelage.types import InputError
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -84,7 +84,7 @@ def run_study(
         if job.steps >= job.total_steps and finished(job.run.directory, allow):
             job.status = "done"
     free = [cores[i % len(cores)] for i in range(processes)]
-    with _stop_requests() as requests:
+    with stop_requests() as requests:
         while any(job.status in ("waiting", "running") for job in jobs):
             for job in jobs:
                 if job.status == "waiting" and free and not requests:
@@ -134,25 +134,6 @@ def _stop(jobs: Sequence[Job]) -> None:
         elif job.status == "running" and job.process is not None and not job.asked_to_stop:
             job.process.terminate()
             job.asked_to_stop = True
-
-
-@contextlib.contextmanager
-def _stop_requests() -> Iterator[list[int]]:
-    """The signals that asked us to stop."""
-    received: list[int] = []
-    try:
-        before = {
-            number: signal.signal(number, lambda number, frame: received.append(number))
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        }
-    except ValueError:  # only the main thread may ask for signals
-        yield received
-        return
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def last_steps(metrics: Path) -> int:

@@ -18,15 +18,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from tutelage.files import write_atomically
+from tutelage.files import DamagedError, numbered, write_atomically
 from tutelage.learning.network import Params
 from tutelage.types import InputError, Json
 
 SUFFIX, ENTRY = ".safetensors", "tutelage"
-
-
-class DamagedError(InputError):
-    """A file that is not, or no longer, what was saved."""
 
 
 class Checkpoint(NamedTuple):
@@ -57,17 +53,24 @@ def read(path: Path) -> Checkpoint:
 
     Raises:
         DamagedError: if the file is not one of ours, is cut off, or holds other bits than were saved.
+        OSError: if it may not be read, which says nothing of what it holds.
     """
+    path.open("rb").close()
     try:
         with safe_open(path, framework="numpy") as file:
             entry = json.loads((file.metadata() or {})[ENTRY])
             words, digest = entry["about"], entry["digest"]
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dictionary
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        if digest != _digest(words, arrays):
+            raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
+        about = json.loads(words)
+    except (SafetensorError, OSError, KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
+        if isinstance(error, DamagedError):
+            raise
         raise DamagedError(f"{path} cannot be read as a checkpoint: {error}.") from None
-    if digest != _digest(words, arrays):
-        raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
-    return Checkpoint(path, json.loads(words), arrays)
+    if not isinstance(about, dict):
+        raise DamagedError(f"{path} is no checkpoint: it says nothing about its arrays.")
+    return Checkpoint(path, about, arrays)
 
 
 def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
@@ -96,7 +99,7 @@ def file_of(directory: Path, iteration: int) -> Path:
 
 def saved(directory: Path) -> list[Path]:
     """All checkpoints in a directory, the newest first."""
-    return sorted(directory.glob(f"[0-9]*{SUFFIX}"), reverse=True)
+    return list(numbered(directory, SUFFIX).values())
 
 
 def prune(directory: Path, keep: int) -> None:

@@ -190,6 +190,11 @@ class Config(Generic[S]):
         """The functions and classes that it names, as `module:name` where they are a user's own."""
         return names_in(self)
 
+    def allowing(self) -> list[str]:
+        """The option that lets a command import what this configuration names beyond the library."""
+        modules = sorted({name.partition(":")[0] for name in self.names() if ":" in name})
+        return ["--allow", *modules] if modules else []
+
     def learning(self) -> dict[str, Json]:
         """What decides the course of learning, and must be the same to go on from a checkpoint: by dotted name."""
         free = {"evaluation", "storage"} | (set() if self.anneal_lr else {"total_steps", "total_updates"})

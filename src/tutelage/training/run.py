@@ -1,57 +1,120 @@
-"""A run on disk: what it was told, what it wrote down, and the policy it learned.
+"""A run on disk, and how to read it: its configuration, its logs, and the policy it learned.
 
     RUN/
       config.json             the full configuration, and the versions of what it ran with
       metrics.csv             a row for each iteration
       timing.csv              how long each took: apart, because it is never the same twice
       evaluations.csv         a row for each test level and evaluation
-      levels/00000120.json    what the curriculum looked like after iteration 120
+      levels/00000120.json    a snapshot of the curriculum after iteration 120
       checkpoints/, archive/  all that is needed to go on
-      policy.safetensors      the student's parameters
+      policy.safetensors      the student's parameters, and what the logs held when they were saved
       report.html             what `tutelage report` makes of it
       eval-*.csv, *.gif       what `tutelage eval` and `tutelage play` found
       tensorboard/            what `--track tensorboard` was sent
 
 run = Run.load("runs/maze-plr-perp")
-policy, carry = run.policy, run.policy.initial_carry()
-action, carry = policy.act(obs, carry, key)
+policy, memory = run.policy, run.policy.start()
+action, memory = policy.act(obs, memory, key)
 """
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Iterable
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from tutelage.files import read_csv, write_atomically
+from tutelage.files import (
+    DamagedError,
+    Mark,
+    Tally,
+    csv_text,
+    marked,
+    numbered,
+    parse_csv,
+    read,
+    read_json,
+    write_atomically,
+)
 from tutelage.learning.network import Network, Params
 from tutelage.learning.policy import Policy, fresh_params
-from tutelage.training import presets  # noqa: F401, it makes the domains' setups known
-from tutelage.training.checkpoints import load_policy
+from tutelage.training import (
+    checkpoints,
+    presets,  # noqa: F401, it makes the domains' setups known
+)
 from tutelage.training.config import Config
 from tutelage.types import Domain, InputError, Json
 
 CONFIG, METRICS, TIMING, EVALUATIONS = "config.json", "metrics.csv", "timing.csv", "evaluations.csv"
 LEVELS, CHECKPOINTS, ARCHIVE, POLICY, REPORT = "levels", "checkpoints", "archive", "policy.safetensors", "report.html"
 
+PUBLISHED = ".tutelage-published"
+"""Where a new run lies while it replaces an old one (see `storage`)."""
+
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 
-PROGRESS = ("iteration", "steps", "updates")
-"""The first columns of every log: iterations, the protagonist's environment steps and its gradient updates so far."""
+
+class Progress(NamedTuple):
+    """How far a run has come."""
+
+    iteration: int = 0
+    steps: int = 0
+    """Environment steps of the protagonist."""
+    updates: int = 0
+    """Its gradient updates."""
+
+    def finished(self, config: Config[Any]) -> bool:
+        """Whether that is all that was asked for."""
+        limit = config.total_updates
+        return self.steps >= config.total_steps or (limit is not None and self.updates >= limit)
+
+
+PROGRESS = Progress._fields
+"""The first columns of metrics and evaluations."""
+
+TIMING_COLUMNS = ("iteration", "seconds", "steps_per_second")
 
 EVALUATION_COLUMNS = (*PROGRESS, "suite", "level", "episodes", "greedy", "solved", "return", "length")
+
+SNAPSHOT_ENTRY = {"name", "parent", "generation", "score", "return", "about", "level"}
+"""What a snapshot says at least of each of its levels."""
+
+Row = dict[str, Any]
+
+
+class Saved(NamedTuple):
+    """What a checkpoint or a policy says of its run at the time when it was saved."""
+
+    progress: Progress
+    logs: Mapping[str, Mark]
+    """What each log held, and the directory of snapshots."""
+
+    @classmethod
+    def parse(cls, path: Path, about: Mapping[str, Json]) -> Saved:
+        """As `checkpoints.read` found it."""
+        try:
+            progress = Progress(*about["progress"])
+            logs = {name: Mark(*mark) for name, mark in about["logs"].items()}
+            counts = (*progress, *(mark.size for mark in logs.values()))
+            if not all(isinstance(x, int) and x >= 0 for x in counts) or not logs.keys() >= {*_PARSERS, LEVELS}:
+                raise ValueError
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise DamagedError(f"{path} does not say how far its run had come.") from None
+        return cls(progress, logs)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory."""
+    """A run directory. Its logs are compared with what was saved of them whenever they are read."""
 
     directory: Path
     config: Config[Any]
@@ -60,12 +123,11 @@ class Run:
     def load(cls, directory: str | Path, allow: Iterable[str] = ()) -> Run:
         """Open a run. One that names code of your own needs its modules in `allow`: no file decides what code runs."""
         directory = Path(directory)
+        published = directory / PUBLISHED / CONFIG
         try:
-            content = json.loads((directory / CONFIG).read_text())
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            content = read_json(published if published.exists() else directory / CONFIG)
+        except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{directory} is no run: it has no {CONFIG}.") from None
-        except ValueError as error:
-            raise InputError(f"{directory / CONFIG} is not JSON: {error}.") from None
         return cls(directory, read_config(content, allow))
 
     @property
@@ -75,7 +137,7 @@ class Run:
 
     @cached_property
     def domain(self) -> Domain:
-        """What was practised."""
+        """What was practiced."""
         return self.config.setup.domain()
 
     @cached_property
@@ -86,7 +148,7 @@ class Run:
     @cached_property
     def params(self) -> Params:
         """What the student learned."""
-        return load_policy(self.directory / POLICY, student_shapes(self.domain, self.network))
+        return checkpoints.load_policy(self.directory / POLICY, student_shapes(self.domain, self.network))
 
     @cached_property
     def policy(self) -> Policy:
@@ -95,27 +157,50 @@ class Run:
 
     def metrics(self) -> dict[str, np.ndarray]:
         """Columns of numbers, NaN where something was not measured in an iteration."""
-        rows = read_csv(self.directory / METRICS)
-        names = rows[0] if rows else ()
-        return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
+        rows = self._rows(METRICS)
+        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
-    def evaluations(self) -> list[dict[str, Any]]:
+    def timing(self) -> list[Row]:
+        """How long each iteration took."""
+        return self._rows(TIMING)
+
+    def evaluations(self) -> list[Row]:
         """Rows of the tidy table; `solved` is None where nothing counts as solved."""
-        path = self.directory / EVALUATIONS
-        try:
-            return [_evaluation(row) for row in read_csv(path)]
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path} is damaged: {error!r}. Remove the rows that are not whole.") from None
+        return self._rows(EVALUATIONS)
 
     def snapshots(self) -> list[dict[str, Json]]:
         """What the curriculum looked like, in order of time."""
-        found = []
-        for path in sorted((self.directory / LEVELS).glob("*.json")):
-            try:
-                found.append(json.loads(path.read_text()))
-            except ValueError as error:
-                raise InputError(f"{path} is not JSON: {error}. Remove it.") from None
-        return found
+        with self.advising():
+            if saved := self._saved():
+                check_snapshots(self.directory / LEVELS, saved)
+            return [read_snapshot(path) for _, path in sorted(numbered(self.directory / LEVELS, ".json").items())]
+
+    def command(self, verb: str, *arguments: str) -> str:
+        """A command line for this run or one like it, which allows what the configuration names beyond the library."""
+        return shlex.join(["tutelage", verb, *arguments, *self.config.allowing()])
+
+    @contextmanager
+    def advising(self) -> Iterator[None]:
+        """Add to an error about damaged logs what to do."""
+        try:
+            yield
+        except DamagedError as error:
+            command = self.command("resume", str(self.directory), "--repair-logs")
+            raise InputError(f"{error} Put back what was there, or continue without it: {command}") from None
+
+    def _rows(self, name: str) -> list[Row]:
+        with self.advising():
+            path, saved = self.directory / name, self._saved()  # first what was saved: a log may grow meanwhile
+            data = read(path, b"")
+            if saved:
+                marked(path, data, saved.logs[name])
+            return parse_log(path, data)
+
+    def _saved(self) -> Saved | None:
+        """What the newest policy says of the logs; None if there is none, or one that was not saved by training."""
+        path = self.directory / POLICY
+        about = checkpoints.read(path).about if path.exists() else {}
+        return Saved.parse(path, about) if "logs" in about else None
 
 
 def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Run]:
@@ -127,7 +212,7 @@ def _run_directories(path: Path) -> list[Path]:
     """The directory itself if it is a run, or else all runs in it."""
     if (path / CONFIG).exists() or not path.is_dir():
         return [path]
-    inside = sorted(file.parent for file in path.rglob(CONFIG))
+    inside = sorted(file.parent for file in path.rglob(CONFIG) if not file.parent.name.startswith("."))
     if not inside:
         raise InputError(
             f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories."
@@ -136,7 +221,7 @@ def _run_directories(path: Path) -> list[Path]:
 
 
 def write_config(directory: Path, config: Config[Any]) -> None:
-    """Write down what a run is told, and what it runs with; never anything else of the process."""
+    """Write down what a run is asked to do, and what it runs with; never anything else of the process."""
     content = {
         "tutelage": metadata.version("tutelage"),
         "packages": {name: metadata.version(name) for name in PACKAGES},
@@ -149,6 +234,8 @@ def read_config(content: Json, allow: Iterable[str] = ()) -> Config[Any]:
     """A configuration as a run's `config.json` holds it."""
     if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
         raise InputError('A saved configuration is a file with the entry "config", such as a run\'s config.json.')
+    if not isinstance(content.get("packages", {}), dict):
+        raise InputError('The entry "packages" of a saved configuration is not a version for each name: remove it.')
     return Config.from_json(content["config"], allow)
 
 
@@ -157,7 +244,80 @@ def student_shapes(domain: Domain, network: Network) -> Params:
     return jax.eval_shape(partial(fresh_params, domain, network), jax.random.key(0))
 
 
-def _evaluation(row: dict[str, str]) -> dict[str, Any]:
+def parse_log(path: Path, data: bytes) -> list[Row]:
+    """The rows of a log that holds `data`, as numbers and words.
+
+    Raises:
+        DamagedError: if one of them cannot be understood.
+    """
+    rows = []
+    for line, row in enumerate(parse_csv(path, data), start=2):
+        try:
+            rows.append(_PARSERS[path.name](row))
+        except (KeyError, ValueError) as error:
+            raise DamagedError(f"{path} is damaged in line {line}: {error!r}.") from None
+    return rows
+
+
+def repaired_log(path: Path, columns: Sequence[str], iteration: int) -> bytes:
+    """The rows of a damaged log that can still be read, until `iteration`, under the head that it should have."""
+    rows, number = [], 0
+    for line in (path.read_bytes() if path.is_file() else b"").split(b"\n")[1:-1]:
+        try:
+            [cells] = csv.reader([line.decode()])
+            row = dict(zip(columns, cells, strict=True))
+            if number <= _PARSERS[path.name](row)["iteration"] <= iteration:
+                rows.append(row)
+                number = int(row["iteration"])
+        except (ValueError, csv.Error):
+            continue
+    return csv_text(rows, columns).encode()
+
+
+def snapshots_tally(directory: Path, iteration: int) -> Tally:
+    """All snapshots until `iteration`, counted and digested."""
+    tally = Tally()
+    for number, path in sorted(numbered(directory, ".json").items()):
+        if number <= iteration:
+            tally.add(path.name.encode() + path.read_bytes())
+    return tally
+
+
+def check_snapshots(directory: Path, saved: Saved) -> None:
+    """Compare snapshots with what was saved of them.
+
+    Raises:
+        DamagedError: if some were changed or deleted.
+    """
+    found, mark = snapshots_tally(directory, saved.progress.iteration).mark(), saved.logs[LEVELS]
+    if found.size != mark.size:
+        raise DamagedError(f"{directory} has {found.size} of the {mark.size} snapshots that were saved.")
+    if found != mark:
+        raise DamagedError(f"{directory} does not hold the snapshots that were saved: their digest is another.")
+
+
+def read_snapshot(path: Path) -> dict[str, Json]:
+    """What the curriculum looked like at one time."""
+    content = read_json(path)
+    entries = content.get("entries") if isinstance(content, dict) else None
+    if (
+        not isinstance(entries, list)
+        or not all(isinstance(content.get(name), int) for name in PROGRESS)
+        or not all(isinstance(entry, dict) and entry.keys() >= SNAPSHOT_ENTRY for entry in entries)
+    ):
+        raise DamagedError(f"{path} is no snapshot of a curriculum.")
+    return content
+
+
+def _timing(row: Mapping[str, str]) -> Row:
+    return {"iteration": int(row["iteration"])} | {name: float(row[name]) for name in TIMING_COLUMNS[1:]}
+
+
+def _metrics(row: Mapping[str, str]) -> Row:
+    return {name: int(row[name]) for name in PROGRESS} | {name: float(x or "nan") for name, x in row.items()}
+
+
+def _evaluation(row: Mapping[str, str]) -> Row:
     return {
         "iteration": int(row["iteration"]),
         "steps": int(row["steps"]),
@@ -170,3 +330,10 @@ def _evaluation(row: dict[str, str]) -> dict[str, Any]:
         "return": float(row["return"]),
         "length": float(row["length"]),
     }
+
+
+_PARSERS: Mapping[str, Callable[[Mapping[str, str]], Row]] = {
+    METRICS: _metrics,
+    TIMING: _timing,
+    EVALUATIONS: _evaluation,
+}

@@ -13,8 +13,8 @@ TrackerName = Literal["wandb", "tensorboard"]
 
 _MODULES: dict[TrackerName, str] = {"wandb": "wandb", "tensorboard": "tensorboard.summary"}
 
-TENSORBOARD = "tensorboard"
-"""Its files' directory in the run's."""
+TENSORBOARD, WANDB = "tensorboard", "wandb"
+"""The directories of their files in the run's."""
 
 
 class Tracker(Protocol):

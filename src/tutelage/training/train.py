@@ -1,56 +1,45 @@
-"""The host's loop around the compiled iterations: log, evaluate, look, save; stop, and go on as if nothing had been.
+"""The loop around the compiled iterations: log, snapshot, evaluate, checkpoint, stop and resume.
 
 Iteration i uses `fold_in(key, i)` and every rollout begins with a reset, so a checkpoint is the state and the number of
-iterations. A run that was killed goes on from its newest whole checkpoint; what its logs say of later iterations is
-dropped and written again, with the same bits.
+iterations. A run that was killed resumes from its newest whole checkpoint; what its logs say of later iterations is
+dropped and written again, bit for bit.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 import signal
-import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import asdict, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
+from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.step import State
 from tutelage.evaluation.evaluate import Evaluator
-from tutelage.files import Log, sole_writer, write_atomically
-from tutelage.training import checkpoints
 from tutelage.training.config import Config
-from tutelage.training.run import (
-    ARCHIVE,
-    CHECKPOINTS,
-    CONFIG,
-    EVALUATION_COLUMNS,
-    EVALUATIONS,
-    LEVELS,
-    METRICS,
-    POLICY,
-    PROGRESS,
-    REPORT,
-    TIMING,
-    Run,
-    write_config,
-)
+from tutelage.training.progress import ProgressBar
+from tutelage.training.run import EVALUATIONS, METRICS, TIMING, Progress, Run, write_config
 from tutelage.training.serialization import differences
 from tutelage.training.snapshots import Snapshots
-from tutelage.training.trackers import TENSORBOARD, TrackerName, check_tracker, tracker
+from tutelage.training.storage import RunWriter, check_free, protagonist, restore, say, writing
+from tutelage.training.trackers import Tracker, TrackerName, check_tracker, tracker
 from tutelage.types import InputError, Json, Key
 
 
 class Stopped(Exception):  # noqa: N818, it is no error
-    """Someone asked the run to stop. All is saved."""
+    """A signal asked the run to stop. All is saved."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"Stopped by {signal.Signals(number).name}; all is saved.")
+        self.exit_code = 128 + number
+        """What shells expect of a process that a signal ended."""
 
 
 class Programs:
@@ -72,19 +61,34 @@ class Programs:
 
     def check(self, config: Config[Any]) -> None:
         """Refuse to serve a configuration that differs in more than its seed, its length, and when it keeps what."""
+        config.check()
         mine, other = (_compiled(each) for each in (self.config, config))
         if found := differences(mine, other):
             raise InputError(f"These programs are another configuration's. They differ in {'; '.join(found)}.")
 
+    @cached_property
+    def shapes(self) -> State:
+        """The shapes of a state. With `names`, this traces every program: what cannot work fails here."""
+        return jax.eval_shape(self.curriculum.init_program, jax.random.key(0))
 
-class Progress(NamedTuple):
-    """How far a run has come."""
+    @cached_property
+    def names(self) -> list[str]:
+        """All metrics of an iteration."""
+        names = self.curriculum.metric_names(self.shapes, jax.random.key(0))
+        return sorted(names | {*self.snapshots.metrics})
 
-    iteration: int
-    steps: int
-    """Environment steps of the protagonist."""
-    updates: int
-    """Its gradient updates."""
+
+class _Keys(NamedTuple):
+    """The randomness of a run, by what it is for."""
+
+    init: Key
+    train: Key
+    evaluate: Key
+    snapshot: Key
+
+    @classmethod
+    def of(cls, config: Config[Any]) -> _Keys:
+        return cls(*jax.random.split(jax.random.key(config.seed), 4))
 
 
 def train(
@@ -95,33 +99,34 @@ def train(
     programs: Programs | None = None,
     track: TrackerName | None = None,
     quiet: bool = False,
+    requests: list[int] | None = None,
 ) -> Run:
     """Train from the beginning.
 
     Args:
         config: what to do.
         directory: where to write it; not there yet, or empty.
-        overwrite: delete a run that is there already.
+        overwrite: replace a run that is there already, when the first iteration of the new one has worked.
         programs: those of another run whose configuration differs in the seed only.
         track: also send metrics there.
         quiet: no progress bar.
+        requests: those of `stop_requests`, if one is to cover several runs.
 
     Raises:
         InputError: before anything is written, if it cannot work.
-        Stopped: after an interrupt or a request to terminate, when all is saved.
+        Stopped: after a request to stop, when all is saved.
     """
     directory = Path(directory)
     check_free(directory, overwrite=overwrite)
     check_tracker(track)
     programs = programs or Programs(config)
     programs.check(config)
-    with _requests_to_stop() as requests, sole_writer(directory):
-        _clear(directory)
-        config = replace(config, devices=programs.curriculum.mesh.size)
-        write_config(directory, config)
-        begin, *_ = _keys(config)
-        session = _Session(directory, config, programs, track, quiet, requests)
-        return session.go_on(programs.curriculum.init(begin), Progress(0, 0, 0))
+    run = Run(directory, replace(config, devices=programs.curriculum.mesh.size))
+    names, state = programs.names, programs.curriculum.init(_Keys.of(config).init)
+    with _covered(requests) as requests, writing(directory):
+        check_free(directory, overwrite=overwrite)  # another process may have been quicker
+        with closing(RunWriter.create(run, names, state)) as writer:
+            return _loop(writer, programs, state, Progress(), track, quiet, requests)
 
 
 def resume(
@@ -133,18 +138,32 @@ def resume(
     programs: Programs | None = None,
     track: TrackerName | None = None,
     quiet: bool = False,
+    requests: list[int] | None = None,
+    repair_logs: bool = False,
 ) -> Run:
-    """Go on with a run from its newest whole checkpoint, maybe further than was planned.
+    """Continue a run from its newest whole checkpoint, maybe further than was planned.
+
+    Args:
+        directory: the run's.
+        total_steps: stop after so many environment steps, instead of those planned.
+        total_updates: stop after so many gradient updates, instead of those planned.
+        allow: modules of your own that the run names and that may be imported.
+        programs: as in `train`.
+        track: as in `train`.
+        quiet: as in `train`.
+        requests: as in `train`.
+        repair_logs: if logs are damaged, copy them and continue with those of their rows that are whole.
 
     Raises:
-        InputError: if there is no run, another process writes it, or its checkpoint belongs to another configuration.
+        InputError: if there is no run, if another process writes it, if its checkpoint belongs to another
+            configuration, or if its logs are damaged.
         Stopped: as in `train`.
     """
     run = Run.load(directory, allow)
     config = replace(
         run.config,
-        total_steps=total_steps or run.config.total_steps,
-        total_updates=total_updates or run.config.total_updates,
+        total_steps=run.config.total_steps if total_steps is None else total_steps,
+        total_updates=run.config.total_updates if total_updates is None else total_updates,
     )
     if config.anneal_lr and config != run.config:
         raise InputError(
@@ -154,13 +173,14 @@ def resume(
     check_tracker(track)
     programs = programs or Programs(config)
     programs.check(config)
-    with _requests_to_stop() as requests, sole_writer(run.directory):
+    with _covered(requests) as requests, writing(run.directory):
+        restored = restore(run, programs.names, programs.shapes, repair_logs=repair_logs)
+        progress = restored.progress
         if programs.curriculum.mesh.size != config.devices:
-            _say(
+            say(
                 f"This run began on {config.devices} devices and goes on with {programs.curriculum.mesh.size}: sums "
                 "are rounded differently, so it will not be the same bit for bit."
             )
-        state, progress = _restored(run.directory, config, programs)
         if config != run.config:
             if progress.steps > config.total_steps or (
                 config.total_updates is not None and progress.updates > config.total_updates
@@ -170,168 +190,99 @@ def resume(
                     "beyond what is asked for: ask for more, or train anew."
                 )
             write_config(run.directory, config)
-        return _Session(run.directory, config, programs, track, quiet, requests).go_on(state, progress)
+        run = Run(run.directory, config)
+        with closing(RunWriter.reopen(run, programs.names, restored)) as writer:
+            state = programs.curriculum.place(restored.state)
+            return _loop(writer, programs, state, progress, track, quiet, requests)
 
 
-def _restored(directory: Path, config: Config[Any], programs: Programs) -> tuple[State, Progress]:
-    begin, *_ = _keys(config)
-    like = jax.eval_shape(programs.curriculum.init_program, begin)
-    # the archive comes last, though it may hold a newer one: then all that follows is written again, that one too
-    found = [path for name in (CHECKPOINTS, ARCHIVE) for path in checkpoints.saved(directory / name)]
-    for path in found:
-        try:
-            checkpoint = checkpoints.read(path)
-        except checkpoints.DamagedError as error:
-            _say(f"{error} Looking for the checkpoint before it.")
-            continue
-        if unlike := differences(checkpoint.about["learning"], config.learning()):
-            raise InputError(
-                f"{path} belongs to another configuration than {directory / CONFIG}. They differ in "
-                f"{'; '.join(unlike)}."
-            )
-        state = programs.curriculum.place(checkpoints.fit(checkpoint.arrays, like, path))
-        return state, Progress(*checkpoint.about["progress"])
-    if found:
-        raise InputError(
-            f"All {len(found)} checkpoints of {directory} are damaged. Put a whole one there, or train anew with "
-            f"tutelage train --config {directory / CONFIG}."
-        )
-    _say("There is no checkpoint yet: beginning again.")
-    return programs.curriculum.init(begin), Progress(0, 0, 0)
+def _loop(
+    writer: RunWriter,
+    programs: Programs,
+    state: State,
+    progress: Progress,
+    track: TrackerName | None,
+    quiet: bool,
+    requests: list[int],
+) -> Run:
+    """From here to the end."""
+    run, config, curriculum = writer.run, writer.run.config, programs.curriculum
+    evaluation, storage, keys = config.evaluation, config.storage, _Keys.of(config)
+    tracking: Tracker | None = None
+    with ExitStack() as stack:
+        bar = stack.enter_context(closing(ProgressBar(run.title, config.total_steps, progress.steps, quiet)))
+        while not progress.finished(config):
+            start = time.perf_counter()
+            state, metrics = curriculum.iterate(state, jax.random.fold_in(keys.train, progress.iteration))
+            scalars = {name: float(x) for name, x in jax.device_get(metrics).items()}
+            before, progress = progress, _advanced(progress, config, curriculum, state, bool(scalars["replay"]))
+            seconds = time.perf_counter() - start
+            rate = (progress.steps - before.steps) / seconds
+            last = progress.finished(config)
+
+            writer.publish()  # an iteration has worked
+            if track and tracking is None:
+                tracking = stack.enter_context(closing(tracker(track, run.directory, config.to_json())))
+            if last or _due(progress.iteration, storage.snapshot_every):
+                snapshot = programs.snapshots(state, jax.random.fold_in(keys.snapshot, progress.iteration))
+                writer.snapshot(progress, snapshot)
+                scalars |= {metric: snapshot[name] for metric, name in programs.snapshots.metrics.items()}
+            writer.append(METRICS, progress._asdict() | scalars)
+            writer.append(TIMING, {"iteration": progress.iteration, "seconds": seconds, "steps_per_second": rate})
+            if tracking:
+                tracking.log(progress.steps, scalars | {"steps_per_second": rate})
+            bar.update(progress.steps - before.steps, scalars)
+
+            evaluator = programs.last_evaluator if last else programs.evaluator
+            if evaluator and (last or _due(progress.iteration, evaluation.evaluate_every)):
+                means = _evaluate(writer, evaluator, state, progress, keys.evaluate)
+                if tracking:
+                    tracking.log(progress.steps, {f"test/{name}": mean for name, mean in means.items()})
+                shown = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+                bar.write(f"{progress.steps:>12,} steps: on the suite {evaluation.suite}, mean {shown}")
+
+            by_iterations = storage.archive_unit == "iterations"
+            done, now = (x.iteration if by_iterations else x.updates for x in (before, progress))
+            archive = storage.archive_every > 0 and now // storage.archive_every > done // storage.archive_every
+            stopping = bool(requests)  # asked once: what comes later stops the next iteration
+            if last or stopping or archive or _due(progress.iteration, storage.checkpoint_every):
+                writer.checkpoint(state, progress, archive=archive)
+            if stopping and not last:
+                raise Stopped(requests[0])
+    return run
 
 
-@dataclass
-class _Session:
-    """One process's work on a run."""
-
-    directory: Path
-    config: Config[Any]
-    programs: Programs
-    track: TrackerName | None
-    quiet: bool
-    requests: list[int]
-    """To stop, as they come."""
-
-    def go_on(self, state: State, progress: Progress) -> Run:
-        """From here to the end."""
-        config, curriculum = self.config, self.programs.curriculum
-        _, key, self._evaluation_key, self._snapshot_key = _keys(config)
-        names = sorted(curriculum.metric_names(state, key) | {*self.programs.snapshots.metrics})
-        _drop_later(self.directory / LEVELS, progress.iteration)
-        log = Log(self.directory / METRICS, [*PROGRESS, *names], progress.iteration)
-        timing = Log(self.directory / TIMING, ["iteration", "seconds", "steps_per_second"], progress.iteration)
-        self._evaluations = Log(self.directory / EVALUATIONS, EVALUATION_COLUMNS, progress.iteration)
-        self._logs = (log, timing, self._evaluations)
-        self._tracker = tracker(self.track, self.directory, config.to_json()) if self.track else None
-        bar = tqdm(
-            total=config.total_steps,
-            initial=progress.steps,
-            unit=" steps",
-            unit_scale=True,
-            smoothing=0.1,
-            desc=f"{config.method.name}, seed {config.seed}",
-            disable=True if self.quiet else None,
-        )
-        shown: dict[str, str] = {}
-        try:
-            with bar:
-                while not self._finished(progress):
-                    start = time.perf_counter()
-                    state, metrics = curriculum.iterate(state, jax.random.fold_in(key, progress.iteration))
-                    scalars = {name: float(x) for name, x in jax.device_get(metrics).items()}
-                    before, progress = progress, self._next(progress, state, bool(scalars["replay"]))
-                    seconds = time.perf_counter() - start
-                    rate = (progress.steps - before.steps) / seconds
-                    scalars |= self._snapshot(state, progress)
-                    log.append(progress._asdict() | scalars)
-                    timing.append({"iteration": progress.iteration, "seconds": seconds, "steps_per_second": rate})
-                    if self._tracker:
-                        self._tracker.log(progress.steps, scalars | {"steps_per_second": rate})
-                    shown |= _shown(scalars)
-                    bar.set_postfix(shown, refresh=False)
-                    bar.update(progress.steps - before.steps)
-                    self._keep(state, before, progress, stopping=bool(self.requests))
-                    if self.requests and not self._finished(progress):
-                        raise Stopped
-                checkpoints.save_policy(self.directory / POLICY, _protagonist(state), self._about(progress))
-        finally:
-            if self._tracker:
-                self._tracker.close()
-        return Run(self.directory, config)
-
-    def _finished(self, progress: Progress) -> bool:
-        limit = self.config.total_updates
-        return progress.steps >= self.config.total_steps or (limit is not None and progress.updates >= limit)
-
-    def _next(self, progress: Progress, state: State, replay: bool) -> Progress:
-        method = self.programs.curriculum.method
-        played = self.config.num_envs * self.config.num_steps * method.rollouts(replay)
-        updates = int(jax.device_get(state.students.updates)[0])
-        return Progress(progress.iteration + 1, progress.steps + played, updates)
-
-    def _snapshot(self, state: State, progress: Progress) -> dict[str, float]:
-        """Write down what the curriculum looks like, if it is time for that; and what can be said of it in numbers."""
-        if not (self._finished(progress) or _due(progress.iteration, self.config.storage.snapshot_every)):
-            return {}
-        found = self.programs.snapshots(state, jax.random.fold_in(self._snapshot_key, progress.iteration))
-        path = self.directory / LEVELS / f"{progress.iteration:08}.json"
-        write_atomically(path, json.dumps(progress._asdict() | found))
-        return {metric: found[name] for metric, name in self.programs.snapshots.metrics.items()}
-
-    def _keep(self, state: State, before: Progress, progress: Progress, *, stopping: bool) -> None:
-        """Evaluate and save where it is time for that; always at the end."""
-        evaluation, storage = self.config.evaluation, self.config.storage
-        last = self._finished(progress)
-        if self.programs.evaluator and (last or _due(progress.iteration, evaluation.evaluate_every)):
-            self._evaluate(state, progress)
-        unit = "iteration" if storage.archive_unit == "iterations" else "updates"
-        kept = storage.archive_every and getattr(progress, unit) // storage.archive_every > (
-            getattr(before, unit) // storage.archive_every
-        )
-        if last or stopping or kept or _due(progress.iteration, storage.checkpoint_every):
-            for log in self._logs:
-                log.sync()
-            # into the archive first: killed in between, the run goes on from before and comes by here again
-            first = self.directory / (ARCHIVE if kept else CHECKPOINTS)
-            path = checkpoints.file_of(first, progress.iteration)
-            checkpoints.write(path, state, {"learning": self.config.learning(), "progress": progress})
-            if kept:
-                checkpoints.also_in(self.directory / CHECKPOINTS, path)
-            checkpoints.prune(self.directory / CHECKPOINTS, storage.keep)
-            checkpoints.save_policy(self.directory / POLICY, _protagonist(state), self._about(progress))
-
-    def _evaluate(self, state: State, progress: Progress) -> None:
-        programs, evaluation = self.programs, self.config.evaluation
-        evaluator = programs.last_evaluator if self._finished(progress) else programs.evaluator
-        assert evaluator is not None
-        scores = evaluator(_protagonist(state), jax.random.fold_in(self._evaluation_key, progress.iteration))
-        rows: list[dict[str, Json]] = [
-            progress._asdict()
-            | {
-                "suite": evaluation.suite,
-                "level": score.level,
-                "episodes": score.episodes,
-                "greedy": evaluation.greedy,
-                "solved": score.solved,
-                "return": score.mean_return,
-                "length": score.mean_length,
-            }
-            for score in scores
-        ]
-        self._evaluations.append(*rows)
-        means = {
-            f"test/{x}": float(np.mean([row[x] for row in rows]))
-            for x in ("solved", "return")
-            if rows[0][x] is not None
+def _evaluate(writer: RunWriter, evaluator: Evaluator, state: State, progress: Progress, key: Key) -> dict[str, float]:
+    """Let the protagonist play the test levels and log it. Means over the levels."""
+    scores = evaluator(protagonist(state), jax.random.fold_in(key, progress.iteration))
+    evaluation = writer.run.config.evaluation
+    rows: list[dict[str, Json]] = [
+        progress._asdict()
+        | {
+            "suite": evaluation.suite,
+            "level": score.level,
+            "episodes": score.episodes,
+            "greedy": evaluation.greedy,
+            "solved": score.solved,
+            "return": score.mean_return,
+            "length": score.mean_length,
         }
-        if self._tracker:
-            self._tracker.log(progress.steps, means)
-        if not self.quiet:
-            shown = ", ".join(f"{name.removeprefix('test/')} {value:.3f}" for name, value in means.items())
-            tqdm.write(f"{progress.steps:>12,} steps: on the suite {evaluation.suite}, mean {shown}", file=sys.stderr)
+        for score in scores
+    ]
+    writer.append(EVALUATIONS, *rows)
+    return {
+        name: float(np.mean([row[name] for row in rows])) for name in ("solved", "return") if rows[0][name] is not None
+    }
 
-    def _about(self, progress: Progress) -> dict[str, str]:
-        return {"config": json.dumps(self.config.to_json()), "progress": json.dumps(progress._asdict())}
+
+def _advanced(progress: Progress, config: Config[Any], curriculum: Curriculum, state: State, replay: bool) -> Progress:
+    played = config.num_envs * config.num_steps * curriculum.method.rollouts(replay)
+    updates = int(jax.device_get(state.students.updates)[0])
+    return Progress(progress.iteration + 1, progress.steps + played, updates)
+
+
+def _due(iteration: int, every: int) -> bool:
+    return bool(every) and iteration % every == 0
 
 
 def _compiled(config: Config[Any]) -> dict[str, Json]:
@@ -341,76 +292,23 @@ def _compiled(config: Config[Any]) -> dict[str, Json]:
     return {name: x for name, x in config.learning().items() if name not in ("seed", "devices")} | evaluation | shown
 
 
-def _keys(config: Config[Any]) -> Key:
-    """[4]: to begin, to train, to evaluate and to look."""
-    return jax.random.split(jax.random.key(config.seed), 4)
-
-
-def _protagonist(state: State) -> Any:
-    return jax.tree.map(lambda x: x[0], jax.device_get(state.students.params))
-
-
-def _due(iteration: int, every: int) -> bool:
-    return bool(every) and iteration % every == 0
-
-
-def _shown(scalars: dict[str, float]) -> dict[str, str]:
-    """What the progress bar says: how well it goes, and what the replayed levels score."""
-    kind = "replayed" if scalars["replay"] else "new"
-    metrics = {"solved": f"{kind}/solved", "return": f"{kind}/return", "score": "replayed/score"}
-    return {name: f"{scalars[metric]:.2f}" for name, metric in metrics.items() if metric in scalars}
-
-
-def check_free(directory: Path, *, overwrite: bool = False) -> None:
-    """Refuse to write where something is.
-
-    Raises:
-        InputError: if there is, unless it is a run and may be overwritten.
-    """
-    if not directory.exists():
-        return
-    if not directory.is_dir():
-        raise InputError(f"{directory} is a file; choose a directory.")
-    found = [path.name for path in directory.iterdir() if path.name != "lock"]
-    if found and CONFIG not in found:
-        raise InputError(f"{directory} is not empty and holds no run; choose another directory.")
-    if found and not overwrite:
-        raise InputError(
-            f"{directory} already holds a run. Go on with it (tutelage resume {directory}), choose another directory, "
-            "or ask for it to be overwritten (--overwrite)."
-        )
-
-
-def _clear(directory: Path) -> None:
-    """Delete what a run before left here, and nothing else."""
-    for pattern in (METRICS, TIMING, EVALUATIONS, POLICY, REPORT, CONFIG, "eval-*.csv", "*.gif"):
-        for path in directory.glob(pattern):
-            path.unlink()
-    for name in (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD):
-        shutil.rmtree(directory / name, ignore_errors=True)
-
-
-def _drop_later(directory: Path, iteration: int) -> None:
-    """Delete snapshots of iterations that are to come again."""
-    for path in directory.glob("[0-9]*.json"):
-        if int(path.stem) > iteration:
-            path.unlink()
-
-
 @contextmanager
-def _requests_to_stop() -> Iterator[list[int]]:
-    """The signals that asked us to stop; the second interrupt does not wait for the iteration to end."""
+def stop_requests() -> Iterator[list[int]]:
+    """The signals to stop that have come so far; a second interrupt does not wait for the iteration to end.
+
+    A signal that is ignored, as `nohup` ignores hangups, stays ignored.
+    """
     received: list[int] = []
 
     def note(number: int, frame: Any) -> None:
         received.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # signals reach the main thread only
+    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
         yield received
         return
+    numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in numbers}
     try:
         yield received
     finally:
@@ -418,5 +316,5 @@ def _requests_to_stop() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _say(sentence: str) -> None:
-    print(f"tutelage: {sentence}", file=sys.stderr, flush=True)
+def _covered(requests: list[int] | None) -> AbstractContextManager[list[int]]:
+    return stop_requests() if requests is None else nullcontext(requests)

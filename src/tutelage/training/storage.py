@@ -1,0 +1,338 @@
+"""How a run gets on the disk, such that a kill at any moment leaves one that can be used.
+
+A new run is staged inside `.tutelage-staged/`: its configuration, empty logs and a checkpoint of iteration 0. After its
+first iteration that directory is renamed to `.tutelage-published/`. This rename is the moment at which the new run
+replaces an old one: then the old files are deleted and the new ones move up. If a kill interrupts that, the next writer
+completes it; a run that was only staged is deleted.
+
+A checkpoint records the length and digest of each log. After a kill the logs are cut to that length. Logs that do not
+hold what was recorded are an error, until the user asks to repair them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from tutelage.curriculum.step import State
+from tutelage.files import LOCK, DamagedError, Log, marked, numbered, read, sole_writer, write_atomically
+from tutelage.learning.network import Params
+from tutelage.training import checkpoints
+from tutelage.training.run import (
+    ARCHIVE,
+    CHECKPOINTS,
+    CONFIG,
+    EVALUATION_COLUMNS,
+    EVALUATIONS,
+    LEVELS,
+    METRICS,
+    POLICY,
+    PROGRESS,
+    PUBLISHED,
+    REPORT,
+    TIMING,
+    TIMING_COLUMNS,
+    Progress,
+    Run,
+    Saved,
+    check_snapshots,
+    parse_log,
+    read_snapshot,
+    repaired_log,
+    snapshots_tally,
+    write_config,
+)
+from tutelage.training.serialization import differences
+from tutelage.training.trackers import TENSORBOARD, WANDB
+from tutelage.types import InputError, Json
+
+STAGED = ".tutelage-staged"
+
+_OLD = (LEVELS, ARCHIVE, TENSORBOARD, REPORT, "eval-*.csv", "*.gif", "*.damaged-*")
+"""What a run that is being published does not have yet, so that it belongs to the run before it."""
+
+
+def check_free(directory: Path, *, overwrite: bool = False) -> None:
+    """Refuse to write where something is.
+
+    Raises:
+        InputError: if there is, unless it is a run and may be overwritten.
+    """
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise InputError(f"{directory} is a file; choose a directory.")
+    found = {path.name for path in directory.iterdir() if not path.match(".*.unfinished")} - {LOCK, STAGED}
+    if found and not found & {CONFIG, PUBLISHED}:
+        raise InputError(f"{directory} is not empty and holds no run; choose another directory.")
+    if found and not overwrite:
+        raise InputError(
+            f"{directory} already holds a run. Go on with it (tutelage resume), choose another directory, or ask for "
+            "it to be overwritten (--overwrite)."
+        )
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Be the only writer of a run, after completing what a kill interrupted.
+
+    Raises:
+        InputError: if another process writes it, or if a link leads out of it.
+    """
+    for name in (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD, WANDB, STAGED, PUBLISHED):
+        if (directory / name).is_symlink():
+            raise InputError(
+                f"{directory / name} is a symbolic link, and a run is written inside of its own directory only: put "
+                "there what the link points to, or remove the link."
+            )
+    with sole_writer(directory):
+        _remove(directory / STAGED)
+        _complete_publishing(directory)
+        try:
+            yield
+        finally:
+            _remove(directory / STAGED)  # if the first iteration did not work
+
+
+class Restored(NamedTuple):
+    """Where a run resumes."""
+
+    path: Path
+    """The checkpoint."""
+    state: State
+    progress: Progress
+    logs: Mapping[str, bytes]
+    """What each log holds until then."""
+    damaged: Sequence[Path]
+    """Logs and snapshots that are not what was saved, and are to be repaired."""
+
+
+def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = False) -> Restored:
+    """Read the newest whole checkpoint of a run, and the logs until then. Nothing is written.
+
+    Args:
+        run: the run.
+        names: of its metrics.
+        like: the shapes of a state.
+        repair_logs: keep what can be understood of damaged logs, instead of an error.
+
+    Raises:
+        InputError: if there is none, if it belongs to another configuration, or if logs are damaged.
+    """
+    checkpoint, saved = _newest(run)
+    state = checkpoints.fit(checkpoint.arrays, like, checkpoint.path)
+    logs, damaged = {}, list[Path]()
+    with run.advising():
+        for name, columns in _columns(names).items():
+            path = run.directory / name
+            try:
+                logs[name] = marked(path, read(path, b""), saved.logs[name])
+                parse_log(path, logs[name])
+            except DamagedError:
+                if not repair_logs:
+                    raise
+                logs[name] = repaired_log(path, columns, saved.progress.iteration)
+                damaged.append(path)
+        try:
+            check_snapshots(run.directory / LEVELS, saved)
+        except DamagedError:
+            if not repair_logs:
+                raise
+            damaged += [*_unreadable_snapshots(run.directory / LEVELS), run.directory / LEVELS]
+    return Restored(checkpoint.path, state, saved.progress, logs, damaged)
+
+
+def _newest(run: Run) -> tuple[checkpoints.Checkpoint, Saved]:
+    found = [
+        (number, path)
+        for directory in (CHECKPOINTS, ARCHIVE)
+        for number, path in numbered(run.directory / directory, checkpoints.SUFFIX).items()
+    ]
+    anew = f"or train anew: {run.command('train', '--config', str(run.directory / CONFIG))}"
+    if not found:
+        raise InputError(f"{run.directory} has no checkpoint to resume from. Put one there, {anew}")
+    for number, path in sorted(found, key=lambda each: -each[0]):
+        try:
+            checkpoint = checkpoints.read(path)
+            saved = Saved.parse(path, checkpoint.about)
+            if saved.progress.iteration != number or not isinstance(checkpoint.about.get("learning"), dict):
+                raise DamagedError(f"{path} is not what its name says.")
+        except DamagedError as error:
+            say(f"{error} Looking for the checkpoint before it.")
+            continue
+        if unlike := differences(checkpoint.about["learning"], run.config.learning()):
+            raise InputError(
+                f"{path} belongs to another configuration than {run.directory / CONFIG}. They differ in "
+                f"{'; '.join(unlike)}."
+            )
+        return checkpoint, saved
+    raise InputError(f"All {len(found)} checkpoints of {run.directory} are damaged. Put a whole one there, {anew}")
+
+
+def _unreadable_snapshots(directory: Path) -> list[Path]:
+    found = []
+    for path in numbered(directory, ".json").values():
+        try:
+            read_snapshot(path)
+        except DamagedError:
+            found.append(path)
+    return found
+
+
+class RunWriter:
+    """Writes a run."""
+
+    def __init__(self, run: Run, place: Path, names: Sequence[str], logs: Mapping[str, bytes], iteration: int) -> None:
+        """Use `create` or `reopen`.
+
+        Args:
+            run: what is written.
+            place: where its files are now.
+            names: of its metrics.
+            logs: what its logs hold already.
+            iteration: how far it has come.
+        """
+        self.run, self.place, self._inode = run, place, run.directory.stat()
+        self._logs = {
+            name: Log(place / name, columns, logs.get(name, b""), exact=name != TIMING)
+            for name, columns in _columns(names).items()
+        }
+        self._snapshots = snapshots_tally(place / LEVELS, iteration)
+
+    @classmethod
+    def create(cls, run: Run, names: Sequence[str], state: State) -> RunWriter:
+        """Stage a new run, for `publish`."""
+        place = run.directory / STAGED
+        write_config(place, run.config)
+        writer = cls(run, place, names, {}, 0)
+        writer.checkpoint(state, Progress())
+        return writer
+
+    @classmethod
+    def reopen(cls, run: Run, names: Sequence[str], restored: Restored) -> RunWriter:
+        """Continue from a checkpoint. What is left of later iterations is deleted: they come again."""
+        directory, iteration = run.directory, restored.progress.iteration
+        suffixes = {CHECKPOINTS: checkpoints.SUFFIX, ARCHIVE: checkpoints.SUFFIX, LEVELS: ".json"}
+        later = [
+            path
+            for name, suffix in suffixes.items()
+            for number, path in numbered(directory / name, suffix).items()
+            if number > iteration
+        ]
+        if any(path.suffix == checkpoints.SUFFIX for path in later):  # damaged ones, and the policy may be theirs
+            later.insert(0, directory / POLICY)
+        for path in later:
+            path.unlink(missing_ok=True)
+        for path in filter(Path.is_file, restored.damaged):
+            copies = (path.with_name(f"{path.name}.damaged-{i}") for i in itertools.count(1))
+            write_atomically(next(copy for copy in copies if not copy.exists()), path.read_bytes())
+            if path.parent.name == LEVELS:
+                path.unlink()
+        if restored.path.parent.name == ARCHIVE:
+            checkpoints.also_in(directory / CHECKPOINTS, restored.path)
+        writer = cls(run, directory, names, restored.logs, iteration)
+        if restored.damaged:
+            writer.checkpoint(restored.state, restored.progress)
+        else:
+            writer._export(restored.state, restored.progress, writer._marks())
+        return writer
+
+    def publish(self) -> None:
+        """Let a staged run replace what is in its directory. A run that is published stays as it is."""
+        if self.place == self.run.directory:
+            return
+        self._check_place()
+        os.rename(self.place, self.run.directory / PUBLISHED)
+        _complete_publishing(self.run.directory)
+        self.place = self.run.directory
+        for name, log in self._logs.items():
+            log.path = self.place / name
+
+    def append(self, name: str, *rows: Mapping[str, Any]) -> None:
+        """Add rows to one of the logs."""
+        self._logs[name].append(*rows)
+
+    def snapshot(self, progress: Progress, content: Mapping[str, Json]) -> None:
+        """Write down what the curriculum looks like."""
+        self._check_place()
+        path = self.place / LEVELS / f"{progress.iteration:08}.json"
+        data = json.dumps(progress._asdict() | dict(content)).encode()
+        write_atomically(path, data)
+        self._snapshots.add(path.name.encode() + data)
+
+    def checkpoint(self, state: State, progress: Progress, *, archive: bool = False) -> None:
+        """Save all that is needed to go on, maybe for good."""
+        self._check_place()
+        marks = self._marks()
+        about = {"learning": self.run.config.learning(), "progress": progress, "logs": marks}
+        # into the archive first: after a kill the run resumes from there and puts it into both
+        path = checkpoints.file_of(self.place / (ARCHIVE if archive else CHECKPOINTS), progress.iteration)
+        checkpoints.write(path, state, about)
+        if archive:
+            checkpoints.also_in(self.place / CHECKPOINTS, path)
+        self._export(state, progress, marks)
+
+    def close(self) -> None:
+        """Close the logs."""
+        for log in self._logs.values():
+            log.close()
+
+    def _export(self, state: State, progress: Progress, marks: Json) -> None:
+        """Delete checkpoints that are no longer among the newest, and write the policy."""
+        checkpoints.prune(self.place / CHECKPOINTS, self.run.config.storage.keep)
+        about = {"config": self.run.config.to_json(), "progress": progress, "logs": marks}
+        checkpoints.write(self.place / POLICY, protagonist(state), about)
+
+    def _marks(self) -> dict[str, Json]:
+        return {name: log.sync() for name, log in self._logs.items()} | {LEVELS: self._snapshots.mark()}
+
+    def _check_place(self) -> None:
+        directory = self.run.directory
+        if not directory.exists() or not os.path.samestat(directory.stat(), self._inode):
+            raise InputError(f"{directory} was moved or deleted while it was written. Resume it where it is now.")
+
+
+def protagonist(state: State) -> Params:
+    """The first student's parameters."""
+    return jax.tree.map(lambda x: x[0], jax.device_get(state.students.params))
+
+
+def say(sentence: str) -> None:
+    """Print something that is no error."""
+    print(f"tutelage: {sentence}", file=sys.stderr, flush=True)
+
+
+def _columns(names: Sequence[str]) -> dict[str, Sequence[str]]:
+    return {METRICS: [*PROGRESS, *names], TIMING: TIMING_COLUMNS, EVALUATIONS: EVALUATION_COLUMNS}
+
+
+def _complete_publishing(directory: Path) -> None:
+    published = directory / PUBLISHED
+    if not published.exists():
+        return
+    for pattern in _OLD:
+        for path in directory.glob(pattern):
+            _remove(path)
+    for path in sorted(published.iterdir(), key=lambda path: path.name == CONFIG):  # the configuration last
+        target = directory / path.name
+        if path.is_dir() or target.is_dir():
+            _remove(target)
+        os.replace(path, target)
+    published.rmdir()
+
+
+def _remove(path: Path) -> None:
+    """Delete a file, a directory, or a link but not what it points to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
