@@ -19,8 +19,7 @@ import numpy as np
 from tutelage.analysis.policies import PolicyScore, read_policy_scores
 from tutelage.analysis.statistics import Scores
 from tutelage.curriculum.methods import METHODS
-from tutelage.files import read_csv
-from tutelage.training.run import TIMING, Run
+from tutelage.training.run import Run
 from tutelage.training.serialization import flat
 from tutelage.types import InputError, Json
 
@@ -103,11 +102,7 @@ class RunResults:
     @cached_property
     def seconds(self) -> float:
         """How long all iterations took."""
-        path = self.directory / TIMING
-        try:
-            return sum(float(row["seconds"]) for row in read_csv(path))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path} is damaged: {error!r}. Remove the rows that are not whole.") from None
+        return float(sum(row["seconds"] for row in self.run.timing()))
 
     @cached_property
     def tests(self) -> list[PolicyScore]:
