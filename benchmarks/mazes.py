@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +52,7 @@ def _play(env: MazeEnv, levels: Level, steps: int, key: Key) -> tuple[jax.Array,
     # The tape of actions is played again and again, because drawing an action costs more than taking it.
     tape = jax.random.randint(key, (TAPE, count), 0, env.actions.n)
 
-    def body(carry: tuple, time: jax.Array) -> tuple[tuple, None]:
+    def body(carry: tuple[Any, ...], time: jax.Array) -> tuple[tuple[Any, ...], None]:
         states, digest, earned = carry
         states, step = jax.vmap(env.step, (None, 0, 0, 0))(key, scenes, states, tape[time % len(tape)])
         ended = step.terminated | step.truncated

@@ -46,7 +46,7 @@ class View:
 
     @property
     def _side(self) -> int:
-        return pixels.ROWS if self.crop else pixels.SIDE
+        return pixels.ROWS if self.crop else overlay.SIDE
 
     def select(self, frame: jax.Array) -> jax.Array:
         """u8[H, W, 1 or 3]: the view of one frame u8[96, 96, 3]."""
