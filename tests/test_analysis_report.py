@@ -212,7 +212,21 @@ def add_evaluation(run, *, steps: int, levels=LEVELS, baselines=BASELINES) -> No
     rates = {str(run.directory): 0.35, "untrained": 0.0, "random": 0.0, "optimal": 1.0}
     rows = [
         PolicyScore(
-            name, steps if rate == 0.35 else None, "maze", level, 20, False, rate, *wilson(rate, 20)[1:], rate, 0, 9
+            name,
+            steps if rate == 0.35 else None,
+            "maze",
+            level,
+            20,
+            False,
+            rate,
+            *wilson(rate, 20)[1:],
+            rate,
+            0,
+            9,
+            None,
+            None,
+            None,
+            None,
         )
         for name, rate in rates.items()
         if name not in BASELINES or name in baselines

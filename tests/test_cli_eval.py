@@ -40,7 +40,7 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
     options = ["--suite", "maze", "--levels", "PerfectMaze11", "SimpleCrossing", "--episodes", "5"]
     main(["eval", str(directory), str(directory), *options, "--baselines", "--out", str(tmp_path / "out.csv")])
     printed = capsys.readouterr().out
-    solved, more, returns, where = printed.strip().split("\n\n")  # five columns of rates take two tables
+    solved, more, returns, regret, more_regret, where = printed.strip().split("\n\n")  # five wide columns: two tables
     assert str(tmp_path / "out.csv") in where
     policies = [directory, directory, "untrained", "random", "optimal"]
     heads = [
@@ -57,7 +57,8 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
         assert max(map(len, table.splitlines())) <= 100
     rows = rows_of(tmp_path / "out.csv")
     about, rate = ["policy", "steps", "suite", "level", "episodes", "greedy"], ["solved", "solved_low", "solved_high"]
-    assert list(rows[0]) == [*about, *rate, "return", "return_error", "length"]
+    worst = [f"regret_worst_{share}" for share in ("10", "1", "01")]
+    assert list(rows[0]) == [*about, *rate, "return", "return_error", "length", "regret", *worst]
     assert [row["policy"] for row in rows[::2]] == [str(directory)] * 2 + ["untrained", "random", "optimal"]
     assert rows[0] == rows[2]  # the same run twice
     for row in rows:
@@ -67,6 +68,10 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
         assert float(row["solved_high"]) - float(row["solved_low"]) > 0.3  # also for 0 of 5, and 5 of 5
     best = {row["level"]: float(row["return"]) for row in rows if row["policy"] == "optimal"}
     assert all(float(row["return"]) <= best[row["level"]] for row in rows)
+    assert "True regret" in regret + more_regret
+    for row in rows:
+        assert float(row["regret"]) == pytest.approx(best[row["level"]] - float(row["return"]), abs=1e-6)
+        assert [row[name] for name in worst] == ["", "", ""], "of five episodes there is no worst tenth"
 
 
 def test_evals_file_is_in_the_runs_directory_by_default(directory, capsys):

@@ -38,6 +38,17 @@ WAIT = Domain(
 COIN, LONG = WAIT.suites["tests"]
 
 
+def test_regret_by_hand():
+    optimal = np.linspace(1.0, 1.0, 20, dtype=np.float32)
+    returns = np.where(np.arange(20) < 3, [0.0] * 20, 0.9).astype(np.float32)  # three failures among twenty
+    score = Score("x", returns, None, 0.0, optimal)
+    assert score.regret() == pytest.approx((3 * 1 + 17 * 0.1) / 20, abs=1e-6)
+    assert score.regret(0.1) == 1.0, "the worst two are failures"
+    assert score.regret(0.2) == pytest.approx((3 + 0.1) / 4, abs=1e-6)
+    assert score.regret(0.01) is None, "less than one episode"
+    assert Score("x", returns, None, 0.0).regret() is None
+
+
 @pytest.fixture(scope="module")
 def params():
     return jax.jit(lambda key: fresh_params(MAZES, STUDENT, key))(KEY)

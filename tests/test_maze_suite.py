@@ -1,5 +1,6 @@
 """The zero-shot test mazes."""
 
+from functools import partial
 from importlib import resources
 
 import jax
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tutelage.domains import maze
 from tutelage.domains.maze.env import MazeEnv
 from tutelage.domains.maze.level import show, valid
-from tutelage.domains.maze.oracle import fewest_actions
+from tutelage.domains.maze.oracle import fewest_actions, optimal_return
 from tutelage.domains.maze.suite import (
     DRAWINGS,
     PAPER,
@@ -20,6 +21,7 @@ from tutelage.domains.maze.suite import (
     four_rooms,
     paper_suite,
     perfect_maze,
+    robustness_suite,
     simple_crossing,
     suite,
 )
@@ -148,3 +150,20 @@ def test_simple_crossings_have_one_opening_for_each_wall():
     assert np.all(walls[:, 1:-1, 1:-1].sum((1, 2)) == 9 * 5 - vertical * horizontal - 5)
     assert set(vertical) == {1, 2, 3, 4}
     assert np.all(np.asarray(levels.goal) == [9, 9])
+
+
+def test_robustness_levels_can_be_solved_and_have_the_blocks_they_say():
+    env = MazeEnv(max_steps=250)
+    few, varied = robustness_suite(env)
+    keys = jax.random.split(jax.random.key(0), 200)
+    for entry in (few, varied):
+        levels = jax.jit(jax.vmap(entry.draw))(keys)
+        assert (jax.vmap(partial(optimal_return, env))(levels) > 0).all()
+        assert entry.env == env
+    inner = np.asarray(jax.vmap(lambda key: few.draw(key).walls[1:-1, 1:-1].sum())(keys))
+    assert inner.max() <= 25
+    inner = np.asarray(jax.vmap(lambda key: varied.draw(key).walls[1:-1, 1:-1].sum())(keys))
+    assert inner.min() < 5
+    assert 30 < inner.max() <= 60
+    one = jax.tree.map(lambda x: x[7], jax.vmap(few.draw)(keys))
+    assert all(np.array_equal(a, b) for a, b in zip(one, few.draw(keys[7]), strict=True)), "a level has one key"

@@ -14,6 +14,9 @@ from tutelage.evaluation.evaluate import Score
 from tutelage.files import read_csv
 from tutelage.types import InputError
 
+WORST = (0.1, 0.01, 0.001)
+"""The shares of episodes over which the worst regret is averaged."""
+
 BASELINES = ("untrained", "random", "optimal")
 """Policies that no run has trained."""
 
@@ -42,6 +45,12 @@ class PolicyScore:
     """Its standard error; NaN for a single episode."""
     length: float | None
     """The mean steps of an episode; None where no policy played."""
+    regret: float | None
+    """The mean of optimal − actual return; None if the domain has no oracle."""
+    regret_worst_10: float | None
+    regret_worst_1: float | None
+    regret_worst_01: float | None
+    """The same over the worst 10 %, 1 % and 0.1 % of episodes (CVaR); None where that is less than one episode."""
 
     @classmethod
     def of(cls, score: Score, policy: str, suite: str, greedy: bool | None, steps: int | None = None) -> PolicyScore:
@@ -49,7 +58,8 @@ class PolicyScore:
         solved = score.solved
         low, high = (None, None) if solved is None else wilson(solved, score.episodes)[1:]
         about = policy, steps, suite, score.level, score.episodes, greedy
-        return cls(*about, solved, low, high, score.mean_return, score.return_error, score.mean_length)
+        regrets = map(score.regret, (1.0, *WORST))
+        return cls(*about, solved, low, high, score.mean_return, score.return_error, score.mean_length, *regrets)
 
     @property
     def is_baseline(self) -> bool:
@@ -73,12 +83,12 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
         def number(name: str) -> float | None:
             return float(row[name]) if row[name] else None
 
-        solved, low, high, value, error, length = map(number, list(COLUMNS.values())[6:])
+        solved, low, high, value, error, *rest = map(number, list(COLUMNS.values())[6:])
         if value is None:
             raise ValueError("a return is missing")
         steps, episodes = int(row["steps"]) if row["steps"] else None, int(row["episodes"])
         about = row["policy"], steps, row["suite"], row["level"], episodes, greedy[row["greedy"]]
-        return PolicyScore(*about, solved, low, high, value, math.nan if error is None else error, length)
+        return PolicyScore(*about, solved, low, high, value, math.nan if error is None else error, *rest)
 
     try:
         rows = [parsed(row) for row in read_csv(path)]
@@ -107,13 +117,24 @@ def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Ta
         for column in columns
     ]
     caption = "Return ± standard error; none where all episodes had the same return"
-    return [*tables, Table(["return", *heads], [*zip(side, *cells, strict=True)], caption)]
+    tables.append(Table(["return", *heads], [*zip(side, *cells, strict=True)], caption))
+    if any(score.regret is not None for column in columns for score in column):
+        cells = [[*map(_regrets, column)] for column in columns]
+        caption = "True regret, optimal − actual return: the mean, and the means of the worst 10 %, 1 % and 0.1 %"
+        tables.append(Table(["regret", *heads], [*zip(levels, *cells, strict=True)], caption))
+    return tables
 
 
 def _rate(score: PolicyScore) -> str:
     if score.solved is None or score.solved_low is None or score.solved_high is None:
         return "–"
     return interval(score.solved, score.solved_low, score.solved_high, 2)
+
+
+def _regrets(score: PolicyScore) -> str:
+    """The mean and the worst shares, as far as there are enough episodes for them."""
+    known = score.regret, score.regret_worst_10, score.regret_worst_1, score.regret_worst_01
+    return " / ".join(f"{value:.3f}" for value in known if value is not None) or "–"
 
 
 def _mean_rate(scores: Sequence[PolicyScore]) -> str:

@@ -11,7 +11,7 @@ from tyro.conf import Positional
 from tutelage.analysis.policies import COLUMNS, PolicyScore, policy_tables
 from tutelage.analysis.tables import show
 from tutelage.cli.options import check_file, failed_to_write, file_name, prepare, seed_key
-from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores
+from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores, with_optimal
 from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.files import csv_text, write_atomically
 from tutelage.training.config import Setup
@@ -85,28 +85,36 @@ class Eval:
         """Of each run, and of each baseline for the first run."""
         key = seed_key(self.seed)
         evaluators: dict[Setup, Evaluator] = {}  # runs of one setup share what is compiled
+        optimal: dict[Setup, list[Score]] = {}
         trained = []
         for run in runs:
             setup, steps = run.config.setup, run.metrics().get("steps")
             if setup not in evaluators:
                 levels = self._levels(run, suite)
                 evaluators[setup] = Evaluator(run.domain, levels, run.network, self.episodes, self.greedy)
+                if run.domain.optimal_return is not None:
+                    optimal[setup] = optimal_scores(run.domain, levels, self.episodes, key)
             about = suite, self.greedy, None if steps is None else int(steps[-1])
-            scores = evaluators[setup](run.params, key, progress.update)
+            scores = with_optimal(evaluators[setup](run.params, key, progress.update), optimal.get(setup))
             trained.append([PolicyScore.of(score, str(run.directory), *about) for score in scores])
         baselines = []
         if self.baselines:
-            for name, greedy, scores in self._baselines(runs[0], evaluators[runs[0].config.setup]):
+            setup = runs[0].config.setup
+            for name, greedy, scores in self._baselines(runs[0], evaluators[setup], optimal.get(setup)):
                 baselines.append([PolicyScore.of(score, name, suite, greedy) for score in scores])
                 progress.update(len(scores))
         return trained, baselines
 
-    def _baselines(self, run: Run, evaluator: Evaluator) -> Iterator[tuple[str, bool | None, list[Score]]]:
+    def _baselines(
+        self, run: Run, evaluator: Evaluator, optimal: list[Score] | None
+    ) -> Iterator[tuple[str, bool | None, list[Score]]]:
         key, domain, levels = seed_key(self.seed), run.domain, evaluator.levels
-        yield "untrained", self.greedy, untrained_scores(evaluator, run.network, key)
-        yield "random", False, random_scores(domain, levels, self.episodes, key)
-        if domain.optimal_return is not None:
-            yield "optimal", None, optimal_scores(domain, levels, self.episodes, key)
+        untrained = untrained_scores(evaluator, run.network, key)
+        random = random_scores(domain, levels, self.episodes, key)
+        yield "untrained", self.greedy, with_optimal(untrained, optimal)
+        yield "random", False, with_optimal(random, optimal)
+        if optimal:
+            yield "optimal", None, optimal
 
     def _write(self, suite: str, trained: list[list[PolicyScore]], baselines: list[list[PolicyScore]]) -> None:
         name = f"eval-{file_name(suite)}.csv"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -44,6 +45,13 @@ def random_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, ke
     return Evaluator(domain, levels, uniform_network(domain.env.actions), episodes)((), key)
 
 
+def with_optimal(scores: list[Score], optimal: Sequence[Score] | None) -> list[Score]:
+    """Scores that know the optimal returns of their episodes: those of `optimal_scores` under the same key, if any."""
+    if optimal is None:
+        return scores
+    return [replace(score, optimal=best.returns) for score, best in zip(scores, optimal, strict=True)]
+
+
 def optimal_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, key: Key) -> list[Score]:
     """The optimal returns, by the domain's oracle, of the levels that every policy plays under this key."""
     if domain.optimal_return is None:
@@ -54,5 +62,5 @@ def optimal_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, k
         drawn, keys = draws(key)
         best = jnp.broadcast_to(jax.jit(oracle if draws.same_level else jax.vmap(oracle))(drawn), keys.shape)
         for level, returns in zip(draws.levels, draws.by_level(np.asarray(best)), strict=True):
-            scores[level.name] = Score(level.name, returns, None, domain.solved_above)
+            scores[level.name] = Score(level.name, returns, None, domain.solved_above, returns)
     return [scores[level.name] for level in levels]

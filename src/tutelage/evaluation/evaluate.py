@@ -40,6 +40,7 @@ class Score:
     returns: np.ndarray  # f32[N]
     lengths: np.ndarray | None  # i32[N]; None for an oracle, which does not act
     solved_above: float | None
+    optimal: np.ndarray | None = None  # f32[N]: the best possible returns; None if they are not known
 
     @property
     def episodes(self) -> int:
@@ -67,6 +68,17 @@ class Score:
         if self.episodes < 2:
             return float("nan")
         return float(np.std(self.returns, ddof=1, dtype=np.float64) / np.sqrt(self.episodes))
+
+    def regret(self, worst: float = 1.0) -> float | None:
+        """The mean of optimal − actual return over the worst share of episodes: with 0.1, the CVaR at 10 %.
+
+        None if the optimal returns are not known, or if the share is less than one episode.
+        """
+        count = round(worst * self.episodes)
+        if self.optimal is None or count < 1:
+            return None
+        regrets = np.sort(self.optimal.astype(np.float64) - self.returns)
+        return float(regrets[-count:].mean())
 
     @property
     def mean_length(self) -> float | None:

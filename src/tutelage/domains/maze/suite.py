@@ -17,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tutelage.domains.maze.design import MazeDesign
 from tutelage.domains.maze.env import MazeEnv
 from tutelage.domains.maze.level import Level, furnish, parse, room
+from tutelage.domains.maze.oracle import optimal_return
 from tutelage.types import Key, TestLevel
 
 DEFAULT = MazeEnv()
@@ -64,6 +66,31 @@ def paper_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
     """The eight mazes of the paper's table."""
     entries = {entry.name: entry for entry in suite(env)}
     return tuple(entries[name] for name in PAPER)
+
+
+@functools.cache
+def robustness_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
+    """Random levels that can be solved, of the paper's 25 blocks and of 0 to 60, with the time limit of training.
+
+    With many episodes (`tutelage eval --suite robustness --episodes 10000`) the quantiles of regret over them show how
+    robust a policy is, with far less noise than a few test mazes.
+    """
+
+    def solvable(design: MazeDesign) -> Callable[[Key], Level]:
+        def draw(key: Key) -> Level:
+            def again(carry: tuple[Key, Level]) -> tuple[Key, Level]:
+                key, sample_key = jax.random.split(carry[0])
+                return key, design.sample(sample_key)
+
+            first = again((key, jax.tree.map(jnp.zeros_like, jax.eval_shape(design.sample, key))))
+            return lax.while_loop(lambda carry: optimal_return(env, carry[1]) <= 0, again, first)[1]
+
+        return draw
+
+    return (
+        TestLevel("Random25", env, solvable(MazeDesign(blocks=25))),
+        TestLevel("Random0to60", env, solvable(MazeDesign(blocks=60, vary_blocks=True))),
+    )
 
 
 @functools.cache  # the same entries each time, so that what is compiled for them is compiled once
