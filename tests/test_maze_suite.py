@@ -82,7 +82,7 @@ def test_suites():
 def test_domain():
     domain = maze.domain(blocks=50, vary_blocks=True)
     assert domain.env == MazeEnv()
-    assert domain.suites == {"paper": paper_suite(), "maze": suite()}
+    assert domain.suites == {"paper": paper_suite(), "maze": suite(), "robustness": robustness_suite()}
     level = domain.design.sample(jax.random.key(0))
     assert 0 <= float(domain.optimal_return(domain.env, level)) < 1
 

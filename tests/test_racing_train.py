@@ -60,9 +60,9 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     assert not domain.design.disc
     assert domain.design.spacing == pytest.approx(0.7 / 12 * 2000 / 6)
     assert config.setup.centered_pixels
-    assert config.student.value_loss == config.teacher.value_loss == "huber"
+    assert config.ppo.value_loss == config.teacher_ppo.value_loss == "huber"
     repaired = RacingSetup.preset("released", "repaired")
-    assert repaired.record().curator.score is SCORES["max-mc-start"]
+    assert repaired.method.curator.score is scores.max_mc_start
     assert domain.design.editor.noise == 4
     limits = {level.name: level.env.frames for level in config.test_levels(domain)}
     paper = {level.name: level.env.frames for level in domain.suites["f1"]}
