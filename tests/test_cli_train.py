@@ -103,6 +103,16 @@ def test_seeds_get_a_directory_each(tmp_path):
         (["plr", "--domain", ":"], "is named module:Class"),
         (["plr", "--seed", "99999999999999999999"], "A seed is a number from 0"),
         (["plr", "--edits", "-1"], "edits is at least 0"),
+        (["plr", "--temperature", "inf"], "temperature must be above 0 and finite"),
+        (["plr", "--score", "rank"], "This configuration cannot run (TypeError: rank() missing"),
+        (["plr", "--prioritization", "max-mc"], "This configuration cannot run (TypeError: max_mc() takes"),
+        (["plr", "--hidden", "10000000000"], "This configuration cannot run (OverflowError"),
+        (["plr", "--num-envs", "1" + "0" * 22], "num_envs must be at least 1 and below 2⁶³"),
+        (["plr", "--name", "../../up"], "A method's name goes into tables and paths"),
+        (["plr", "--name", ""], "A method's name goes into tables and paths"),
+        (["dr", "--no-with-replacement"], "dr has no curator, so --no-with-replacement means nothing"),
+        (["--out", "dr", "plr"], "Which method?"),
+        (["--name", "plr", "dr"], "Which method?"),
         (["dr", "--levels-per-env", "0"], "levels_per_env is at least 1"),
         ([], "Which method?"),
         (["plr", "--num-minibatches", "3"], "num_minibatches = 3 does not divide"),
@@ -158,3 +168,17 @@ def test_a_request_to_terminate_ends_cleanly_and_with_the_exit_code_that_shells_
     said, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, errors.decode()
     assert f"Go on with: tutelage resume {run}" in said.decode()
+
+
+def test_a_configuration_file_keeps_its_method(tmp_path, capsys):
+    (tmp_path / "config.json").write_text(json.dumps({"config": MazeSetup.preset("tiny", "plr").to_json()}))
+    said = refused(["train", "dr", "--config", str(tmp_path / "config.json")], capsys)
+    assert "dr is not the method of this configuration, plr" in said
+
+
+def test_outputs_do_not_overwrite_a_run(tmp_path, capsys):
+    for name in ("config.json", "metrics.csv", "policy.safetensors"):
+        (tmp_path / name).write_text("long work")
+        said = refused(["levels", "--out", str(tmp_path / name)], capsys)
+        assert f"{name} belongs to the run in" in said
+        assert (tmp_path / name).read_text() == "long work"

@@ -80,9 +80,12 @@ def test_a_grid_multiplies_variants(tmp_path):
         ("seeds = 2", "needs at least one table [[variants]]"),
         ('[[variants]]\nname = "x"', "needs a method"),
         ('color = 1\n[[variants]]\nmethod = "dr"', "no entry 'color'"),
-        ('seeds = 0\n[[variants]]\nmethod = "dr"', "seeds is a number of at least 1"),
+        ('seeds = 0\n[[variants]]\nmethod = "dr"', "seeds is a number from 1"),
         ('seeds = [1, 1]\n[[variants]]\nmethod = "dr"', "different seeds"),
         ('seeds = [-1]\n[[variants]]\nmethod = "dr"', "different seeds"),
+        ('seeds = true\n[[variants]]\nmethod = "dr"', "different seeds"),
+        ('seeds = 1000000000000\n[[variants]]\nmethod = "dr"', "from 1 to 10000"),
+        ('allow = 5\n[[variants]]\nmethod = "dr"', "allow is a list of modules"),
         ('[[variants]]\nmethod = "dr"\n[[variants]]\nmethod = "dr"', "Two variants are called 'dr'"),
         ('[[variants]]\nmethod = "dr"\nname = "../up"', "becomes a directory's"),
         ('[[variants]]\nmethod = "dr"\nseed = 3', "The study decides the seed"),
@@ -105,6 +108,7 @@ def test_a_mistake_in_a_file_gets_a_sentence(text, sentence, tmp_path):
         ('method = "dr"\ntemperature = 1.0', "Variant dr: dr has no curator"),
         ('method = "dr"\ncolor = 1', "Variant dr: tutelage train does not take"),
         ('method = "dr"\ntotal_steps = 0', "total_steps must be at least 1"),
+        ('method = "dr"\nhidden = -4', "Variant dr: "),
     ],
 )
 def test_options_are_checked_before_anything_runs(options, sentence, tmp_path):

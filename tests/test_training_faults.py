@@ -306,6 +306,29 @@ def test_a_linked_lock_is_not_opened(run, tmp_path):
     assert mine.read_text() == "long work"
 
 
+@pytest.mark.parametrize("name", ["levels", "checkpoints"])
+def test_no_link_is_followed_out_of_a_run_that_is_being_published(run, tmp_path, name):
+    published, mine = run / ".tutelage-published", tmp_path / "mine"
+    published.mkdir()
+    shutil.copy(run / "config.json", published)
+    shutil.copytree(run / name, mine)
+    suffix = ".json" if name == "levels" else ".safetensors"
+    (mine / f"20261116{suffix}").write_text("long work")
+    (published / name).symlink_to(mine)
+    before = content(mine)
+    with pytest.raises(InputError, match="is a symbolic link"):
+        go_on(run)
+    assert content(mine) == before
+
+
+def test_logs_are_checked_against_a_checkpoint_if_the_policy_is_gone(run):
+    (run / "policy.safetensors").unlink()
+    Run.load(run).evaluations()
+    halve(run / "evaluations.csv")
+    with pytest.raises(InputError, match=r"of the .* lines that were saved"):
+        Run.load(run).evaluations()
+
+
 def test_the_run_itself_may_be_reached_by_a_link(run, whole, tmp_path):
     (tmp_path / "link").symlink_to(run)
     checkpoints.saved(run / "checkpoints")[0].unlink()

@@ -217,7 +217,7 @@ def marked(path: Path, data: bytes, mark: Mark) -> bytes:
     Raises:
         DamagedError: if they are not, or not all, there.
     """
-    lines = data.split(b"\n", mark.size)
+    lines = data.split(b"\n", min(mark.size, len(data) + 1))  # a damaged mark may have any size
     if len(lines) <= mark.size:
         raise DamagedError(f"{path} has {len(lines) - 1:,} of the {mark.size:,} lines that were saved.")
     kept = b"".join(line + b"\n" for line in lines[: mark.size])

@@ -46,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
     except Exception as error:
+        if "RESOURCE_EXHAUSTED" in str(error) or isinstance(error, MemoryError):
+            _end(2, "There is not enough memory for this. Fewer or smaller envs, levels or layers need less.")
         if not _is_input(error):
             raise
         _end(2, str(error))

@@ -66,7 +66,8 @@ class RunStudy(_File):
             if job.status == "failed":
                 print(f"{job.run.variant}, seed {job.run.seed} failed; see {job.log}")
         if count["stopped"]:
-            print(f"Go on with: tutelage study run {shlex.quote(str(self.file))}")
+            words = ["tutelage", "study", "run", str(self.file), *(["--runs", str(self.runs)] if self.runs else [])]
+            print(f"Go on with: {shlex.join(words)}")
             raise SystemExit(130)
         if count["failed"]:
             raise SystemExit(1)
@@ -145,7 +146,10 @@ def _checked(study: Study, runs: Sequence[StudyRun]) -> list[int]:
             raise InputError(f"Variant {name}: {error}") from None
         except SystemExit:
             raise InputError(f"Variant {name}: tutelage train does not take {shlex.join(options)}.") from None
-        command.config.check()
+        try:
+            command.config.curriculum()
+        except InputError as error:
+            raise InputError(f"Variant {name}: {error}") from None
         steps[name] = command.config.total_steps
     return [steps[run.variant] for run in runs]
 

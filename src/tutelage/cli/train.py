@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, get_args
@@ -20,7 +21,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import read_json
-from tutelage.learning.mesh import use_cores
+from tutelage.learning.mesh import cores, use_cores
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Config, PresetName, S
 from tutelage.training.presets import setup_named
@@ -41,7 +42,7 @@ class Train(Generic[S]):
     """
 
     method: Annotated[Positional[str], arg(metavar="METHOD")]
-    """How levels are chosen: dr, minimax, paired, plr, plr-perp, repaired or accel."""
+    """How levels are chosen, before all options: dr, minimax, paired, plr, plr-perp, repaired or accel."""
     config: Annotated[Config[S], arg(name="")]
     domain: str = "maze"
     """What to practice: maze, racing, or the setup class of your own environment as module:Class."""
@@ -72,10 +73,9 @@ class Train(Generic[S]):
         directories = {seed: out if self.seeds is None else out / f"seed-{seed}" for seed in seeds}
         for directory in directories.values():
             check_free(directory, overwrite=self.overwrite)
-        for seed in seeds:
-            replace(config, seed=seed).check()
-        programs = Programs(config)
+        replace(config, seed=seeds[-1]).check()
         with stop_requests() as requests:
+            programs = Programs(config)
             for seed, directory in directories.items():
                 run, code = Run(directory, replace(config, seed=seed)), 0
                 options: Any = {"overwrite": self.overwrite, "track": self.track}
@@ -114,9 +114,9 @@ class Resume:
 
     def run(self) -> None:
         """Go on to the end."""
-        run = Run.load(self.directory, self.allow)
-        use_cores(run.config.devices)
+        use_cores(_devices(self.directory))
         keep_programs()
+        run = Run.load(self.directory, self.allow)
         try:
             resume(
                 self.directory,
@@ -147,9 +147,22 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
             prog="tutelage train",
             config=(AvoidSubcommands,),
         )
-    if command.config_file is None:
-        checked_name("method", command.method, METHODS)
+    if command.method != default.method.name:
+        raise InputError(
+            f"{command.method} is not the method of this configuration, {default.method.name}: name the method first, "
+            "tutelage train METHOD [OPTIONS], and leave it out with --config."
+        )
     return command
+
+
+def _devices(directory: Path) -> int | None:
+    """How many devices a run began on, read before a user's module is imported and asks JAX for its own."""
+    with suppress(OSError, InputError):
+        content = read_json(directory / CONFIG)
+        found = content.get("config", {}).get("devices") if isinstance(content, dict) else None
+        if isinstance(found, int) and 0 < found <= cores():
+            return found
+    return None
 
 
 def default_config(arguments: Sequence[str]) -> Config[Any]:
@@ -159,13 +172,13 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
     parser.add_argument("--preset")
     parser.add_argument("--config", type=Path)
     parser.add_argument("--allow", nargs="*", default=[])
-    known, rest = parser.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
+    known, _ = parser.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
     if known.config is None:
         preset: Any = checked_name("preset", known.preset or "laptop", get_args(PresetName))
         asked = "-h" in arguments or "--help" in arguments
-        first = rest[0] if rest and not rest[0].startswith("-") else next((x for x in rest if x in METHODS), None)
+        first = arguments[0] if arguments and not arguments[0].startswith("-") else None
         if first is None and not asked:
-            raise InputError(f"Which method? tutelage train METHOD, with one of {', '.join(METHODS)}.")
+            raise InputError(f"Which method? tutelage train METHOD [OPTIONS], with one of {', '.join(METHODS)}.")
         method = checked_name("method", first or "plr-perp", METHODS)
         return setup_named(known.domain or "maze").preset(preset, method)
     if known.preset or known.domain:
@@ -183,7 +196,8 @@ def _refuse_curator_options(config: Config[Any], arguments: Sequence[str]) -> No
     """Say why a method without a curator has no such options."""
     if config.method.curator is not None:
         return
-    options = {"--" + f.name.replace("_", "-") for f in fields(Curator)}
+    names = {f.name.replace("_", "-") for f in fields(Curator)}
+    options = {f"--{prefix}{name}" for name in names for prefix in ("", "no-")}
     for argument in arguments:
         if (option := argument.partition("=")[0]) in options:
             having = ", ".join(name for name, method in METHODS.items() if method.curator)

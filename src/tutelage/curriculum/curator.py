@@ -75,8 +75,8 @@ class Curator:
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise InputError(f"A curator needs at least one slot; capacity is {self.capacity}.")
-        if not self.temperature > 0:
-            raise InputError(f"temperature must be above 0, not {self.temperature}; near 0 it is an argmax.")
+        if not 0 < self.temperature < float("inf"):
+            raise InputError(f"temperature must be above 0 and finite, not {self.temperature}; near 0 it is an argmax.")
         for name in ("replay_rate", "min_fill", "staleness"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} must lie in [0, 1], not {getattr(self, name)}.")

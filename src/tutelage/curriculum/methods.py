@@ -29,6 +29,10 @@ class Method:
     """Edits that make a child of each replayed level, which is offered to the curator (ACCEL; released code: 5)."""
 
     def __post_init__(self) -> None:
+        if not self.name.isprintable() or not self.name.strip() or "/" in self.name or self.name.startswith("."):
+            raise InputError(
+                f"A method's name goes into tables and paths: a few letters without '/', not {self.name!r}."
+            )
         if self.students not in (1, 2):
             raise InputError(f"There are one or two students, not {self.students}.")
         utility = self.generator.utility if isinstance(self.generator, Teacher) else None

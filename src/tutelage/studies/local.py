@@ -73,9 +73,12 @@ def run_study(
     Returns:
         The runs with their final status. After SIGINT or SIGTERM all processes are asked to save and stop, and what is
         not done has the status "stopped".
+
+    Raises:
+        InputError: if `processes` is less than 1.
     """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    processes = processes or len(cores)
+    processes = len(cores) if processes is None else processes
     if processes < 1:
         raise InputError(f"processes must be at least 1, not {processes}.")
     jobs = [Job(run, steps) for run, steps in zip(runs, total_steps, strict=True)]
@@ -107,7 +110,10 @@ def finished(directory: Path, allow: Sequence[str] = ()) -> bool:
     """Whether a run directory holds a run that has reached its end."""
     if not (directory / CONFIG).exists():
         return False
-    run = Run.load(directory, allow)
+    try:
+        run = Run.load(directory, allow)
+    except InputError:  # what is wrong with it, its own process will say
+        return False
     return last_steps(directory / METRICS) >= run.config.total_steps
 
 

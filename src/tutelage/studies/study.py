@@ -35,6 +35,8 @@ from tutelage.types import InputError
 
 Options = Mapping[str, Any]
 
+MOST_SEEDS = 10_000
+
 KEYS = {"domain", "preset", "seeds", "options", "variants", "grid", "allow"}
 
 
@@ -96,7 +98,10 @@ class Study:
                 if name in variants:
                     raise InputError(f"Two variants are called {name!r}: give one of them another name.")
                 variants[name] = options
-        return cls(variants, _seeds(content.get("seeds", 1)), tuple(content.get("allow", ())))
+        allow = content.get("allow", [])
+        if not isinstance(allow, list) or not all(isinstance(module, str) for module in allow):
+            raise InputError(f'allow is a list of modules, such as allow = ["mine"], not {allow!r}.')
+        return cls(variants, _seeds(content.get("seeds", 1)), tuple(allow))
 
     def runs(self, directory: str | Path) -> list[StudyRun]:
         """All runs, with directories VARIANT/seed-N in `directory`; every variant's first seed comes first."""
@@ -152,9 +157,12 @@ def _combinations(grid: Options) -> list[Options]:
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
+    numbers = [value] if isinstance(value, int) else value
+    good = isinstance(numbers, list) and all(type(x) is int and 0 <= x < 2**32 for x in numbers)
+    if not good or (isinstance(value, int) and not 1 <= value <= MOST_SEEDS):
+        raise InputError(f"seeds is a number from 1 to {MOST_SEEDS} or a list of different seeds, not {value!r}.")
     seeds = list(range(value)) if isinstance(value, int) else value
-    good = isinstance(seeds, list) and seeds and all(isinstance(x, int) and 0 <= x < 2**32 for x in seeds)
-    if not good or len(set(seeds)) < len(seeds):
+    if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seeds is a number of at least 1 or a list of different seeds, not {value!r}.")
     return tuple(seeds)
 

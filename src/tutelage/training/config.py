@@ -156,8 +156,8 @@ class Config(Generic[S]):
             "devices": (self.devices, 0),
         }
         for name, (value, limit) in least.items():
-            if value < limit:
-                raise InputError(f"{name} must be at least {limit}, not {value}.")
+            if not limit <= value < 2**63:
+                raise InputError(f"{name} must be at least {limit} and below 2⁶³, not {value}.")
         check_seed(self.seed)
         if self.anneal_lr and (self.ppo.anneal_updates or self.teacher_ppo.anneal_updates):
             raise InputError(

@@ -197,9 +197,14 @@ class Run:
             return parse_log(path, data)
 
     def _saved(self) -> Saved | None:
-        """What the newest policy says of the logs; None if there is none, or one that was not saved by training."""
+        """What the policy, or else the newest checkpoint, says of the logs; None if training has saved neither."""
         path = self.directory / POLICY
-        about = checkpoints.read(path).about if path.exists() else {}
+        if not path.exists():
+            found = numbered(self.directory / CHECKPOINTS, checkpoints.SUFFIX)
+            if not found:
+                return None
+            path = found[max(found)]
+        about = checkpoints.read(path).about
         return Saved.parse(path, about) if "logs" in about else None
 
 

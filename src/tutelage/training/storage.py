@@ -88,11 +88,14 @@ def writing(directory: Path) -> Iterator[None]:
     Raises:
         InputError: if another process writes it, or if a link leads out of it.
     """
-    for name in (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD, WANDB, STAGED, PUBLISHED):
-        if (directory / name).is_symlink():
+    own = (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD, WANDB)
+    for path in [directory / name for name in (STAGED, PUBLISHED, *own)] + [
+        directory / PUBLISHED / name for name in own
+    ]:
+        if path.is_symlink():
             raise InputError(
-                f"{directory / name} is a symbolic link, and a run is written inside of its own directory only: put "
-                "there what the link points to, or remove the link."
+                f"{path} is a symbolic link, and a run is written inside of its own directory only: put there what the "
+                "link points to, or remove the link."
             )
     with sole_writer(directory):
         _remove(directory / STAGED)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +46,18 @@ class Programs:
     """All that is compiled for a configuration. Runs that differ in nothing but their seeds can share it."""
 
     def __init__(self, config: Config[Any]) -> None:
+        """Put the configuration together and trace it: whatever cannot work fails here, before anything is written.
+
+        Raises:
+            InputError: with the error of a function of the user's own, or of JAX, as its cause.
+        """
+        with _explaining():
+            self._prepare(config)
+            self.shapes = jax.eval_shape(self.curriculum.init_program, jax.random.key(0))
+            names = self.curriculum.metric_names(self.shapes, jax.random.key(0))
+            self.names = sorted(names | {*self.snapshots.metrics})
+
+    def _prepare(self, config: Config[Any]) -> None:
         self.config, self.curriculum = config, config.curriculum()
         domain, student = self.curriculum.parts.domain, self.curriculum.parts.student
         levels, evaluation = config.test_levels(domain), config.evaluation
@@ -66,16 +78,20 @@ class Programs:
         if found := differences(mine, other):
             raise InputError(f"These programs are another configuration's. They differ in {'; '.join(found)}.")
 
-    @cached_property
-    def shapes(self) -> State:
-        """The shapes of a state. With `names`, this traces every program: what cannot work fails here."""
-        return jax.eval_shape(self.curriculum.init_program, jax.random.key(0))
 
-    @cached_property
-    def names(self) -> list[str]:
-        """All metrics of an iteration."""
-        names = self.curriculum.metric_names(self.shapes, jax.random.key(0))
-        return sorted(names | {*self.snapshots.metrics})
+@contextmanager
+def _explaining() -> Iterator[None]:
+    """Say in a sentence why a configuration cannot be traced."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError, RuntimeError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"This configuration cannot run ({type(error).__name__}: {first:.300}). Check sizes and counts that are "
+            "very large, and functions of your own."
+        ) from error
 
 
 class _Keys(NamedTuple):
