@@ -59,6 +59,7 @@ def test_a_word_that_looks_like_a_method_does_not_choose_the_preset():
     assert verb.config == MazeSetup.preset("tiny", "plr")
 
 
+@pytest.mark.slow
 def test_it_trains_resumes_and_runs_a_saved_configuration_again(tmp_path, capsys):
     first, again = tmp_path / "first", tmp_path / "again"
     main(["train", "dr", "--preset", "tiny", *SHORT, "--learning-rate", "0.01", "--out", str(first)])

@@ -70,7 +70,7 @@ def solvable(rows):
     return np.mean([row["new/solvable"] for row in rows])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "iterations"), [("dr", 100), ("plr", 120), ("repaired", 200), ("accel", 150)])
 def test_it_learns(name, iterations, solved_rate):
     learn(name, iterations, solved_rate)
@@ -84,7 +84,7 @@ def test_paired_learns_and_its_teacher_avoids_unsolvable_levels(solved_rate):
     assert solvable(rows[-50:]) > solvable(rows[:20])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_minimax_learns_but_its_teacher_seeks_unsolvable_levels(solved_rate):
     """An adversary's utility is highest where nobody can succeed."""
     curriculum = curriculum_of("minimax")

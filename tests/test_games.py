@@ -98,7 +98,7 @@ def test_enumeration_finds_both_pure_equilibria_and_the_mixed_one():
     assert students == {(1, 0), (0, 1), (0.5, 0.5)}
 
 
-@pytest.mark.parametrize("number", [300, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [300, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_theorem_1_bounds_hold_at_every_equilibrium_of_random_games(number: int):
     rng = np.random.default_rng(number)
     nearest, most = np.zeros(3), 0
@@ -131,7 +131,7 @@ def test_theorem_1_bounds_are_attained():
     assert second.gap == 0
 
 
-@pytest.mark.parametrize("number", [300, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [300, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_plr_equilibria_obey_theorem_1_and_corollary_1(number: int):
     rng = np.random.default_rng(number)
     for _ in range(number):

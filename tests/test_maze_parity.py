@@ -81,7 +81,7 @@ def _random_levels(seed, count):
     return jax.vmap(MazeDesign(blocks=60, vary_blocks=True).sample)(jax.random.split(jax.random.key(seed), count))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("view", "see_through"), VIEWS)
 def test_many_random_levels(view, see_through):
     env = MazeEnv(view, see_through, max_steps=120, reward="minigrid")  # so that some episodes reach the limit

@@ -111,7 +111,7 @@ def test_fast_equals_plain(name):
     assert worst_error(our_grads, their_grads) < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_fast_equals_plain_at_the_papers_size_as_training_compiles_it():
     case = make(MazeStudent(), 70, 4, view=7)
     theirs, their_grads = jax.jit(partial(differentiate, plain_maze_student(MazeStudent())))(case)

@@ -245,7 +245,7 @@ def test_sizes_that_make_no_sense_are_refused_in_words(wrong):
         maze_teacher(MazeTeacher(**wrong))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_fast_equals_plain_at_the_papers_size_as_training_compiles_it():
     module = MazeTeacher(hidden=256)
     params, rollout = edited(MazeEditor(15, 25), module, 2)

@@ -77,6 +77,7 @@ def test_its_students_learn(name):
     assert max(history[-2:]) > 0.45
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(PATH.parent)
     run, allow = str(tmp_path / "ferry"), ("--allow", "own_environment")

@@ -4,6 +4,7 @@ import json
 import shutil
 import typing
 from dataclasses import replace
+from functools import cache
 
 import jax
 import numpy as np
@@ -19,6 +20,14 @@ from tutelage.training.presets.choices import with_curator
 from tutelage.training.presets.racing import RacingSetup
 from tutelage.training.train import Programs, resume, train
 from tutelage.types import InputError
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_domain_for_each_setup():
+    """Its test levels take long to make, and are the same for every method."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RacingSetup, "domain", cache(RacingSetup.domain))
+        yield
 
 
 @pytest.mark.parametrize("preset", typing.get_args(PresetName))
@@ -120,7 +129,10 @@ def test_a_resumed_run_equals_one_that_was_not_interrupted(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["dr", "minimax", "paired", "plr", "plr-perp"])  # the others are trained below
+@pytest.mark.parametrize(
+    "method",  # the others are trained above and below
+    ["plr-perp", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("dr", "minimax", "paired", "plr"))],
+)
 def test_students_learn_by_every_method(method):
     config = RacingSetup.preset("tiny", method)
     curriculum = replace(config, method=with_curator(config.method, replay_rate=1.0)).curriculum()

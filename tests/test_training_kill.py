@@ -11,14 +11,17 @@ from dataclasses import replace
 
 import pytest
 from crash_images import crash_images
+from examples.own_environment import FerrySetup
 from short_runs import CONFIG, content, short_programs
 
 from tutelage.curriculum.methods import METHODS
 from tutelage.training.config import Evaluation
-from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.presets.choices import with_curator
 from tutelage.training.presets.racing import RacingSetup
 from tutelage.training.train import Programs, resume, train
 from tutelage.types import InputError
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -46,7 +49,7 @@ class Trial:
         return train(config, directory, programs=self.programs, quiet=True, **options)
 
     def resume(self, directory):
-        return resume(directory, programs=self.programs, quiet=True)
+        return resume(directory, allow=[type(self.config.setup).__module__], programs=self.programs, quiet=True)
 
     def go_on(self, directory):
         """As somebody would who finds a run like this."""
@@ -73,10 +76,15 @@ def accel(tmp_path_factory):
     return Trial(CONFIG, tmp_path_factory.mktemp("accel"), short_programs())
 
 
-def unevaluated(setup, method):
+def unevaluated(config):
     """Evaluations take long to compile, and are the same for every method."""
-    config = setup.preset("tiny", method)
     return replace(config, evaluation=Evaluation(), storage=replace(config.storage, snapshot_levels=4))
+
+
+def ferries(method):
+    """The example's domain: what a method saves is the same in all, and this one is compiled soonest."""
+    config = FerrySetup.preset("tiny", method)
+    return replace(config, method=with_curator(config.method, capacity=32), num_envs=8, num_steps=20)
 
 
 def test_killed_at_any_change_of_a_file(accel):
@@ -118,13 +126,12 @@ def test_killed_while_it_replaces_another_run(accel, tmp_path):
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "accel"])
 def test_killed_with_every_method(method, tmp_path):
-    assert Trial(unevaluated(MazeSetup, method), tmp_path).check_kills(every=30) >= 8
+    assert Trial(unevaluated(ferries(method)), tmp_path).check_kills(every=30) >= 8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["accel", "repaired"])  # between them they have all there is to save
 def test_killed_in_the_other_domain(method, tmp_path):
-    assert Trial(unevaluated(RacingSetup, method), tmp_path).check_kills(every=25) >= 4
+    assert Trial(unevaluated(RacingSetup.preset("tiny", method)), tmp_path).check_kills(every=25) >= 4
 
 
 KILLS = 20
@@ -152,7 +159,6 @@ def rows(directory):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-@pytest.mark.slow
 def test_a_command_killed_twenty_times_equals_one_that_was_not(tmp_path, environment):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run(command("train", *OPTIONS, "--out", whole), env=environment, check=True, capture_output=True)
