@@ -7,10 +7,12 @@ to store. `Config.curriculum()` turns it into something that runs. Whatever cann
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
+import jax
 from tyro.conf import OmitArgPrefixes, arg
 
 from tutelage.curriculum.curriculum import Curriculum
@@ -129,13 +131,9 @@ class Config(Generic[S]):
             raise InputError(f"{self.method.name} needs a teacher, and {domain.name} has no network for one.")
         student = self.setup.student(domain)
         parts = Parts(domain, student, ppo, teacher, teacher_ppo, self.num_envs, self.num_steps)
-        curriculum = Curriculum(self.method, parts, self.devices or None)
-        share = self.num_envs // curriculum.mesh.size
-        _check_minibatches("num_minibatches", ppo, student, share, self.num_steps)
-        if teacher is not None:
-            horizon = domain.design.editor.horizon
-            _check_minibatches("teacher_ppo.num_minibatches", teacher_ppo, teacher, share, horizon)
         self.test_levels(domain)
+        curriculum = Curriculum(self.method, parts, self.devices or _most_devices(parts))
+        _check_minibatches(parts, curriculum.mesh.size)
         return curriculum
 
     def check(self) -> None:
@@ -227,10 +225,32 @@ def check_seed(seed: int) -> None:
         raise InputError(f"A seed is a number from 0 to {2**32 - 1}, not {seed}.")
 
 
-def _check_minibatches(name: str, ppo: PPO, network: Network, share: int, num_steps: int) -> None:
-    units, what = (share, "sequences") if network.recurrent else (share * num_steps, "steps")
-    if units % ppo.num_minibatches:
-        raise InputError(
-            f"{name} = {ppo.num_minibatches} does not divide the {units} {what} that each device has of a rollout; "
-            f"choose a divisor of {units}."
-        )
+def _check_minibatches(parts: Parts, devices: int) -> None:
+    """Refuse numbers of minibatches that do not divide what each device has of a rollout."""
+    for name, ppo, network, length in _learners(parts):
+        units, what = parts.num_envs // devices, "sequences"
+        if not network.recurrent:
+            units, what = units * length, "steps"
+        if units % ppo.num_minibatches:
+            raise InputError(
+                f"{name} = {ppo.num_minibatches} does not divide the {units} {what} that each device has of a rollout; "
+                f"choose a divisor of {units}."
+            )
+
+
+def _most_devices(parts: Parts) -> int:
+    """As many of the devices there are as share envs and minibatches evenly."""
+    for devices in range(min(jax.device_count(), parts.num_envs), 1, -1):
+        if parts.num_envs % devices == 0:
+            with suppress(InputError):
+                _check_minibatches(parts, devices)
+                return devices
+    return 1
+
+
+def _learners(parts: Parts) -> Iterator[tuple[str, PPO, Network, int]]:
+    """Who learns: the option of its minibatches, how, by which network, and from rollouts of which length."""
+    yield "num_minibatches", parts.ppo, parts.student, parts.num_steps
+    if parts.teacher is not None:
+        horizon = parts.domain.design.editor.horizon
+        yield "teacher_ppo.num_minibatches", parts.teacher_ppo, parts.teacher, horizon
