@@ -125,6 +125,20 @@ def test_suppressed_updates_are_never_traced():
     assert products(replace(PLR_PERP, curator=CURATOR)) < products(replace(PLR, curator=CURATOR)) / 2
 
 
+def test_programs_whose_metrics_were_asked_for_are_not_traced_again(monkeypatch):
+    traced = []
+
+    def counted(method, parts, state, key, replay):
+        traced.append(replay)
+        return step(method, parts, state, key, replay)
+
+    monkeypatch.setattr("tutelage.curriculum.curriculum.step", counted)
+    curriculum = Curriculum(replace(PLR_PERP, curator=replace(CURATOR, replay_rate=1.0)), PARTS)
+    curriculum.metric_names(jax.eval_shape(curriculum.init_program, KEY), KEY)
+    run(curriculum, 2)
+    assert sorted(traced) == [False, True]
+
+
 def test_the_generator_learns_from_new_levels_only():
     states, rows = run(in_ferries(OFTEN_REPAIRED), 5)
     replays = [row["replay"] for row in rows]
