@@ -1,6 +1,6 @@
 """One step, seven methods: the equalities that hold between them, bit for bit, on the real code.
 
-Those between methods are shown on small mazes. The others run in the example's domain, which compiles in half the time.
+Those between methods are shown on small mazes. The others run in the example's domain, which compiles sooner.
 """
 
 from dataclasses import dataclass, replace
