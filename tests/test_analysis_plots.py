@@ -116,8 +116,8 @@ def test_curves_are_means_with_a_band(runs: list[Run]):
 def test_percentiles_are_dotted_lines_beside_what_they_are_of(tmp_path: Path):
     run = write_run(tmp_path)
     rows = [
-        {"steps": 1, "score": 0.5, "score_p10": 0.1, "score_p90": 0.8},
-        {"steps": 2, "score": 0.6, "score_p10": 0.2, "score_p90": 0.9},
+        {"iteration": 1, "steps": 1, "updates": 0, "score": 0.5, "score_p10": 0.1, "score_p90": 0.8},
+        {"iteration": 2, "steps": 2, "updates": 0, "score": 0.6, "score_p10": 0.2, "score_p90": 0.9},
     ]
     (tmp_path / METRICS).write_text(csv_text(rows, [*rows[0]]))
     [axes] = training_curves([run], ["score"]).axes

@@ -1,6 +1,6 @@
 """One step, seven methods: the equalities that hold between them, bit for bit, on the real code.
 
-Those between methods are shown on small mazes. The others run in the example's domain, which compiles in half the time.
+Those between methods are shown on small mazes. The others run in the example's domain, which compiles sooner.
 """
 
 from dataclasses import dataclass, replace
@@ -123,6 +123,20 @@ def test_suppressed_updates_are_never_traced():
         return jax.jit(on_mesh).lower(state, KEY).as_text().count("dot_general")
 
     assert products(replace(PLR_PERP, curator=CURATOR)) < products(replace(PLR, curator=CURATOR)) / 2
+
+
+def test_programs_whose_metrics_were_asked_for_are_not_traced_again(monkeypatch):
+    traced = []
+
+    def counted(method, parts, state, key, replay):
+        traced.append(replay)
+        return step(method, parts, state, key, replay)
+
+    monkeypatch.setattr("tutelage.curriculum.curriculum.step", counted)
+    curriculum = Curriculum(replace(PLR_PERP, curator=replace(CURATOR, replay_rate=1.0)), PARTS)
+    curriculum.metric_names(jax.eval_shape(curriculum.init_program, KEY), KEY)
+    run(curriculum, 2)
+    assert sorted(traced) == [False, True]
 
 
 def test_the_generator_learns_from_new_levels_only():

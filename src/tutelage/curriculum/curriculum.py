@@ -52,6 +52,7 @@ class Curriculum:
             raise InputError("This score needs a domain that says what is solved (Domain.solved_above).")
         self.method, self.parts = method, parts
         self.mesh = mesh.make_mesh(parts.num_envs, devices)
+        self._everywhere = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
         self.init_program = jax.jit(partial(init, method, parts))
         self._decide = jax.jit(partial(decide, method))
         self.explore, self.exploit = (
@@ -68,12 +69,13 @@ class Curriculum:
 
     def place(self, state: State) -> State:
         """A state from elsewhere, the same on every device."""
-        everywhere = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
-        return jax.block_until_ready(jax.device_put(state, everywhere))
+        return jax.block_until_ready(jax.device_put(state, self._everywhere))
 
     def metric_names(self, state: State, key: Key) -> set[str]:
         """The names of all metrics that an iteration may give."""
         programs = (self.explore, self.exploit) if self.method.replays else (self.explore,)
+        # placed as `init` places it, so that `iterate` finds the programs traced already
+        state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._everywhere), state)
         return {"replay"}.union(*(jax.eval_shape(program, state, key)[1] for program in programs))
 
     def iterate(self, state: State, key: Key) -> tuple[State, Metrics]:
