@@ -7,6 +7,7 @@ Where the package has jaxtyping's annotations, beartype checks types and shapes 
 """
 
 import os
+import signal
 from pathlib import Path
 
 from jaxtyping import install_import_hook
@@ -16,6 +17,10 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}".strip()
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "programs"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+
+# a shell ignores interrupts for what it runs in the background, and our tests are about obeying them
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKED = ["tutelage.types", "tutelage.learning", "tutelage.curriculum"]
 install_import_hook(CHECKED, "shapes.check")  # before anything imports these

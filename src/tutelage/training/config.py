@@ -154,8 +154,10 @@ class Config(Generic[S]):
             "devices": (self.devices, 0),
         }
         for name, (value, limit) in least.items():
-            if not limit <= value < 2**63:
-                raise InputError(f"{name} must be at least {limit} and below 2⁶³, not {value}.")
+            if value < limit:
+                raise InputError(f"{name} must be at least {limit}, not {value}.")
+            if value >= 2**31 and name not in ("total_steps", "total_updates"):
+                raise InputError(f"{name} must be below 2³¹, not {value}.")
         check_seed(self.seed)
         if self.anneal_lr and (self.ppo.anneal_updates or self.teacher_ppo.anneal_updates):
             raise InputError(
