@@ -20,6 +20,7 @@ from tutelage.studies.local import Job, finished, last_steps, run_study
 from tutelage.studies.results import collect
 from tutelage.studies.study import Study, StudyRun
 from tutelage.training.run import CONFIG, METRICS
+from tutelage.training.train import stop_requests
 from tutelage.types import InputError
 
 
@@ -59,7 +60,9 @@ class RunStudy(_File):
                         shown[str(job.run.directory)] = job.status
                         print(f"{job.run.variant}, seed {job.run.seed}: {job.status}", flush=True)
 
-            jobs = run_study(runs, steps, processes=self.processes, allow=study.allow, show=show)
+            with stop_requests() as requests:
+                options: Any = {"allow": study.allow, "show": show, "requests": requests}
+                jobs = run_study(runs, steps, processes=self.processes, **options)
         count = Counter(job.status for job in jobs)
         print(", ".join(f"{number} {status}" for status, number in count.items()) + ".")
         for job in jobs:
@@ -68,7 +71,7 @@ class RunStudy(_File):
         if count["stopped"]:
             words = ["tutelage", "study", "run", str(self.file), *(["--runs", str(self.runs)] if self.runs else [])]
             print(f"Go on with: {shlex.join(words)}")
-            raise SystemExit(130)
+            raise SystemExit(128 + requests[0])
         if count["failed"]:
             raise SystemExit(1)
 

@@ -60,6 +60,7 @@ def run_study(
     processes: int | None = None,
     allow: Sequence[str] = (),
     show: Callable[[Sequence[Job]], object] = lambda jobs: None,
+    requests: list[int] | None = None,
 ) -> list[Job]:
     """Run all that is not done yet.
 
@@ -69,6 +70,7 @@ def run_study(
         processes: how many at a time (default: one for each core).
         allow: modules of the user's own that runs may import.
         show: called whenever something may have changed.
+        requests: those of `stop_requests`, if the caller wants to know them.
 
     Returns:
         The runs with their final status. After SIGINT or SIGTERM all processes are asked to save and stop, and what is
@@ -87,7 +89,7 @@ def run_study(
         if job.steps >= job.total_steps and finished(job.run.directory, allow):
             job.status = "done"
     free = [cores[i % len(cores)] for i in range(processes)]
-    with stop_requests() as requests:
+    with stop_requests() if requests is None else contextlib.nullcontext(requests) as requests:
         while any(job.status in ("waiting", "running") for job in jobs):
             for job in jobs:
                 if job.status == "waiting" and free and not requests:
