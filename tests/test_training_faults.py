@@ -201,7 +201,8 @@ def test_damage_gets_a_sentence_and_stays_as_it_is(run, what, damage, verb, sent
     ],
 )
 def test_a_file_that_is_no_snapshot_is_named(run, text):
-    (run / "policy.safetensors").unlink()  # which knows what the snapshots were
+    (run / "policy.safetensors").unlink()  # which knows what the snapshots were, as checkpoints do
+    shutil.rmtree(run / "checkpoints")
     newest_snapshot(run).write_text(text)
     with pytest.raises(InputError, match=r"\d{8}\.json is (no snapshot|not JSON that can be read)"):
         Run.load(run).snapshots()

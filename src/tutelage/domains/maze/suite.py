@@ -68,14 +68,17 @@ def paper_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
     return tuple(entries[name] for name in PAPER)
 
 
-@functools.cache
 def robustness_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
     """Random levels that can be solved, of the paper's 25 blocks and of 0 to 60, with the time limit of training.
 
     With many episodes (`tutelage eval --suite robustness --episodes 10000`) the quantiles of regret over them show how
     robust a policy is, with far less noise than a few test mazes.
     """
+    return _robustness_suite(env)
 
+
+@functools.cache
+def _robustness_suite(env: MazeEnv) -> tuple[TestLevel, ...]:
     def solvable(design: MazeDesign) -> Callable[[Key], Level]:
         def draw(key: Key) -> Level:
             def again(carry: tuple[Key, Level]) -> tuple[Key, Level]:
