@@ -68,7 +68,6 @@ def test_short_episodes_are_not_favored():
     assert 0.4 < np.mean(score.lengths == 40) < 0.6
     assert score.episodes == episodes
     assert score.solved is None
-    assert score.solved_error is None
 
 
 def test_a_levels_score_does_not_depend_on_the_others_nor_on_devices():
@@ -129,7 +128,6 @@ def test_scores_come_in_order_and_their_statistics_are_right(evaluator, params):
     assert sum(told) == 2
     score = Score("a", np.array([0.0, 0.5, 1.0, 0.0], np.float32), np.array([9, 2, 3, 10]), 0.0)
     assert score.solved == 0.5
-    assert score.solved_error == 0.25
     assert score.mean_return == 0.375
     assert score.return_error == pytest.approx(np.std([0, 0.5, 1, 0], ddof=1) / 2)
     assert score.mean_length == 6

@@ -53,11 +53,6 @@ class Score:
         return None if self.solved_above is None else float(np.mean(self.returns > self.solved_above))
 
     @property
-    def solved_error(self) -> float | None:
-        """The standard error of `solved`."""
-        return None if self.solved is None else float(np.sqrt(self.solved * (1 - self.solved) / self.episodes))
-
-    @property
     def mean_return(self) -> float:
         """Undiscounted."""
         return float(np.mean(self.returns, dtype=np.float64))
