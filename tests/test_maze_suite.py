@@ -14,8 +14,10 @@ from tutelage.domains.maze.env import MazeEnv
 from tutelage.domains.maze.level import show, valid
 from tutelage.domains.maze.oracle import fewest_actions, optimal_return
 from tutelage.domains.maze.suite import (
+    COPIES,
     DRAWINGS,
     PAPER,
+    copies_suite,
     corridor,
     drawing,
     four_rooms,
@@ -24,6 +26,7 @@ from tutelage.domains.maze.suite import (
     robustness_suite,
     simple_crossing,
     suite,
+    validation_suite,
 )
 
 SOLVE = jax.jit(jax.vmap(lambda level: (valid(level), fewest_actions(level))))
@@ -82,9 +85,36 @@ def test_suites():
 def test_domain():
     domain = maze.domain(blocks=50, vary_blocks=True)
     assert domain.env == MazeEnv()
-    assert domain.suites == {"paper": paper_suite(), "maze": suite(), "robustness": robustness_suite()}
+    assert domain.suites == {
+        "paper": paper_suite(),
+        "maze": suite(),
+        "validation": validation_suite(),
+        "copies": copies_suite(),
+        "robustness": robustness_suite(),
+    }
     level = domain.design.sample(jax.random.key(0))
     assert 0 <= float(domain.optimal_return(domain.env, level)) < 1
+
+
+def test_copies_are_the_same_maze_drawn_otherwise():
+    for name in ("SixteenRooms", "Labyrinth", "Maze"):
+        level = drawing(name)
+        steps = int(fewest_actions(level))
+        for how, copy in COPIES.items():
+            other = copy(level)
+            assert bool(valid(other))
+            assert all(map(np.array_equal, copy(other), level)), f"{how} twice is the maze itself"
+            # a swapped agent keeps its heading, which may cost or save a few turns
+            assert abs(int(fewest_actions(other)) - steps) <= (4 if how == "swapped" else 0)
+
+
+def test_no_copy_is_a_maze_of_the_paper():
+    entries = [entry for entry in (*validation_suite(), *copies_suite()) if "-" in entry.name]
+    assert len(entries) == 18
+    originals = [drawing(name) for name in PAPER if name in DRAWINGS]
+    for entry in entries:
+        level = entry.draw(jax.random.key(0))
+        assert not any(all(map(np.array_equal, level, one)) for one in originals if one.walls.shape == (15, 15))
 
 
 @settings(max_examples=25, deadline=None)

@@ -51,6 +51,9 @@ PAPER = (
 )
 """The mazes of the paper's table, in its order."""
 
+VALIDATION = ("SixteenRooms", "Labyrinth", "Maze")
+"""The mazes on which the paper chose its hyper-parameters."""
+
 
 def drawing(name: str) -> Level:
     """A maze that comes with the package."""
@@ -68,6 +71,20 @@ def paper_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
     return tuple(entries[name] for name in PAPER)
 
 
+def validation_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
+    """The paper's three validation mazes, three copies of each, and perfect mazes of the same size.
+
+    For choosing hyper-parameters: copies average out the luck that an agent has with one drawing, and the paper's
+    other mazes stay unseen until the end.
+    """
+    return _copies_suite(env, VALIDATION, originals=True)
+
+
+def copies_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
+    """Three copies of each of the paper's other fixed mazes: does an agent solve a maze, or only one drawing of it?"""
+    return _copies_suite(env, tuple(name for name in PAPER if name in FIXED and name not in VALIDATION))
+
+
 def robustness_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
     """Random levels that can be solved, of the paper's 25 blocks and of 0 to 60, with the time limit of training.
 
@@ -75,6 +92,19 @@ def robustness_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
     robust a policy is, with far less noise than a few test mazes.
     """
     return _robustness_suite(env)
+
+
+@functools.cache
+def _copies_suite(env: MazeEnv, names: tuple[str, ...], originals: bool = False) -> tuple[TestLevel, ...]:
+    env = replace(env, max_steps=2 * 15**2)
+
+    def entry(name: str, level: Level) -> TestLevel:
+        return TestLevel(name, env, lambda _: level)
+
+    originals_of = [entry(name, drawing(name)) for name in names if originals]
+    copies_of = [entry(f"{name}-{how}", copy(drawing(name))) for name in names for how, copy in COPIES.items()]
+    perfect = TestLevel("PerfectMaze15", env, lambda key: perfect_maze(key, 15))
+    return (*originals_of, *copies_of, *([perfect] if originals else []))
 
 
 @functools.cache
@@ -120,6 +150,30 @@ def _suite(env: MazeEnv) -> tuple[TestLevel, ...]:
         entry("FourRooms", 19, four_rooms),
         entry("SimpleCrossing", 11, simple_crossing),
     )
+
+
+def mirrored(level: Level) -> Level:
+    """Left and right exchanged."""
+    _, width = level.walls.shape
+
+    def cell(at: jax.Array) -> jax.Array:
+        return jnp.stack([at[0], width - 1 - at[1]])
+
+    return Level(level.walls[:, ::-1], cell(level.agent), jnp.int32([2, 1, 0, 3])[level.direction], cell(level.goal))
+
+
+def transposed(level: Level) -> Level:
+    """Rows and columns exchanged."""
+    return Level(level.walls.T, level.agent[::-1], jnp.int32([1, 0, 3, 2])[level.direction], level.goal[::-1])
+
+
+def swapped(level: Level) -> Level:
+    """The agent starts at the goal and looks for where it started; its heading stays."""
+    return level._replace(agent=level.goal, goal=level.agent)
+
+
+COPIES = {"mirrored": mirrored, "transposed": transposed, "swapped": swapped}
+"""Other drawings of the same maze, by what is done to it."""
 
 
 def perfect_maze(key: Key, size: int) -> Level:
