@@ -7,13 +7,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_up_runs import made_up_config, write_run
 
-from tutelage.cli.study import Commands, Status, _checked
+from tutelage.cli.study import Commands, RunStudy, Status, _checked
+from tutelage.files import Tally
 from tutelage.studies.local import last_steps
-from tutelage.studies.study import Study
+from tutelage.studies.results import collect, finished_in
+from tutelage.studies.study import Study, StudyRun
+from tutelage.training import checkpoints
+from tutelage.training.run import EVALUATIONS, LEVELS, METRICS, POLICY, TIMING, Progress
 from tutelage.types import InputError
 
 SMALL = """
@@ -124,6 +130,71 @@ def test_the_end_of_a_log_says_how_far_a_run_has_come(tmp_path):
     assert last_steps(log) == 0
     log.write_text("iteration,steps,updates\n" + "".join(f"{i},{256 * i},0\n" for i in range(1, 9000)) + "9000,23")
     assert last_steps(log) == 256 * 8999, "a row that is still being written does not count"
+
+
+def finish(run: StudyRun, iterations: int) -> None:
+    """Make up a run of so many iterations of 1000 steps each, that has been saved."""
+    config = replace(made_up_config(run.options[0], run.seed), total_steps=3000)
+    made = write_run(run.directory, iterations=iterations, every=1, levels=["Maze"], config=config)
+    marks = {name: Tally().mark()._replace(size=0, digest=None) for name in (METRICS, EVALUATIONS, TIMING, LEVELS)}
+    about = {"progress": Progress(iterations, 1000 * iterations), "logs": marks}
+    checkpoints.write(made.directory / POLICY, {}, about)
+
+
+def test_results_of_several_machines_become_one(tmp_path, capsys):
+    path = study_of(SMALL, tmp_path)
+    study, out = Study.read(path), tmp_path / "small"
+    here, there = study.runs(tmp_path / "here"), study.runs(tmp_path / "there")
+    with pytest.raises(InputError, match="None of the study's runs has begun"):
+        collect(here, out)
+    finish(there[0], 3)
+    finish(there[1], 2)
+    collect(there, out)
+    first = tables(out)
+    assert [(row["variant"], row["seed"], row["steps"], row["finished"]) for row in first["runs.csv"]] == [
+        ("dr", "0", "3000", "True"),
+        ("plr-warm", "0", "2000", "False"),
+    ]
+    assert finished_in(out, here) == {("dr", 0)}
+
+    finish(here[0], 1)  # begun again, and not as far
+    finish(here[1], 3)
+    finish(here[2], 3)
+    collect(here, out)
+    both = tables(out)
+    assert [(row["variant"], row["seed"], row["steps"]) for row in both["runs.csv"]] == [
+        ("dr", "0", "3000"),
+        ("plr-warm", "0", "3000"),
+        ("dr", "1", "3000"),
+    ]
+    for name in ("evaluations.csv", "training.csv"):
+        assert both[name][:3] == first[name][:3], "rows of a run that is elsewhere"
+        assert len(both[name]) == 9
+    written = {file: file.read_bytes() for file in out.iterdir()}
+    collect(here[3:], out)
+    assert {file: file.read_bytes() for file in out.iterdir()} == written
+
+    changed = Study.read(study_of(SMALL.replace("1.0", "0.5"), tmp_path)).runs(tmp_path / "here")
+    assert finished_in(out, changed) == {("dr", 0), ("dr", 1)}, "a variant with other options is another run"
+    (out / "runs.csv").write_text("name,age\nme,5\n")
+    with pytest.raises(InputError, match="is no table of a study's results"):
+        collect(here, out)
+
+
+def test_what_results_hold_is_not_run_again(tmp_path, capsys):
+    path = study_of(SMALL.replace("seeds = 2", "seeds = 1"), tmp_path)
+    there = Study.read(path).runs(tmp_path / "there")
+    for run in there:
+        finish(run, 3)
+    collect(there, tmp_path / "small")
+    file = (path, tmp_path / "here")
+    RunStudy(*file).run()
+    assert "2 in results." in capsys.readouterr().out
+    Status(*file).run()
+    assert capsys.readouterr().out.count("in results") == 2
+    Commands(*file).run()
+    assert not capsys.readouterr().out
+    assert not (tmp_path / "here").exists()
 
 
 def study_process(*words: str, cwd: Path) -> subprocess.Popen[str]:

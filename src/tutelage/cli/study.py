@@ -16,10 +16,10 @@ from rich.table import Table
 from tyro.conf import Positional, subcommand
 
 from tutelage.cli.train import parse
-from tutelage.studies.local import Job, finished, last_steps, run_study
-from tutelage.studies.results import collect
+from tutelage.studies.local import Job, finished, run_study
+from tutelage.studies.results import collect, finished_in
 from tutelage.studies.study import Study, StudyRun
-from tutelage.training.run import CONFIG, METRICS
+from tutelage.training.run import CONFIG
 from tutelage.training.train import stop_requests
 from tutelage.types import InputError
 
@@ -30,6 +30,18 @@ class _File:
     """The study: a TOML file (see the documentation, or studies/*.toml)."""
     runs: Path | None = None
     """Where the runs are (default: runs/NAME, with the file's name)."""
+    results: Path | None = None
+    """Where the tidy CSV files of `study results` are (default: beside the study file, in a directory of its name)."""
+
+    @property
+    def tables(self) -> Path:
+        """Where the tidy files are."""
+        return self.results or self.file.with_suffix("")
+
+    def words(self) -> list[str]:
+        """The options as the command line has them."""
+        paths = {"--runs": self.runs, "--results": self.results}
+        return [word for name, path in paths.items() if path for word in (name, str(path))]
 
     def read(self) -> tuple[Study, list[StudyRun]]:
         """The study and all its runs."""
@@ -43,6 +55,8 @@ class RunStudy(_File):
 
     processes: int | None = None
     """How many runs at a time (default: one for each core)."""
+    again: bool = False
+    """Also run what is not here but finished in the tidy files, which `study results` made elsewhere."""
 
     def run(self) -> None:
         """Run them all."""
@@ -61,7 +75,8 @@ class RunStudy(_File):
                         print(f"{job.run.variant}, seed {job.run.seed}: {job.status}", flush=True)
 
             with stop_requests() as requests:
-                options: Any = {"allow": study.allow, "show": show, "requests": requests}
+                elsewhere = () if self.again else finished_in(self.tables, runs)
+                options: Any = {"elsewhere": elsewhere, "allow": study.allow, "show": show, "requests": requests}
                 jobs = run_study(runs, steps, processes=self.processes, **options)
         count = Counter(job.status for job in jobs)
         print(", ".join(f"{number} {status}" for status, number in count.items()) + ".")
@@ -69,7 +84,7 @@ class RunStudy(_File):
             if job.status == "failed":
                 print(f"{job.run.variant}, seed {job.run.seed} failed; see {job.log}")
         if count["stopped"]:
-            words = ["tutelage", "study", "run", str(self.file), *(["--runs", str(self.runs)] if self.runs else [])]
+            words = ["tutelage", "study", "run", str(self.file), *self.words()]
             print(f"Go on with: {shlex.join(words)}")
             raise SystemExit(128 + requests[0])
         if count["failed"]:
@@ -84,12 +99,15 @@ class Status(_File):
         """Print a table."""
         study, runs = self.read()
         jobs = [Job(run, steps) for run, steps in zip(runs, _checked(study, runs), strict=True)]
+        elsewhere = finished_in(self.tables, runs)
         for job in jobs:
-            job.steps = last_steps(job.run.directory / METRICS)
+            job.look()
             if finished(job.run.directory, study.allow):
                 job.status = "done"
             elif (job.run.directory / CONFIG).exists():
                 job.status = "stopped"
+            if job.status != "done" and job.run.key in elsewhere:
+                job.status = "in results"
         Console().print(_table(jobs))
 
 
@@ -101,8 +119,9 @@ class Commands(_File):
         """Print them."""
         study, runs = self.read()
         _checked(study, runs)
+        elsewhere = finished_in(self.tables, runs)
         for run in runs:
-            if not finished(run.directory, study.allow):
+            if run.key not in elsewhere and not finished(run.directory, study.allow):
                 begun = (run.directory / CONFIG).exists()
                 allow = ["--allow", *study.allow] if study.allow else []
                 words = ["resume", str(run.directory), *allow] if begun else run.command
@@ -111,15 +130,12 @@ class Commands(_File):
 
 @dataclass(frozen=True)
 class Results(_File):
-    """Write the results of all runs as small tidy CSV files."""
-
-    out: Path | None = None
-    """Where to write them (default: beside the study file, in a directory of its name)."""
+    """Write the results of all runs as small tidy CSV files, and keep the rows of runs that are not here."""
 
     def run(self) -> None:
         """Collect and write."""
         study, runs = self.read()
-        for path in collect(runs, self.out or self.file.with_suffix(""), study.allow):
+        for path in collect(runs, self.tables, study.allow):
             print(path)
 
 
@@ -167,7 +183,7 @@ def _table(jobs: Sequence[Job]) -> Table:
     rows: dict[str, dict[int, Any]] = {}
     for job in jobs:
         share = min(1.0, job.steps / job.total_steps)
-        text = job.status if job.status in ("waiting", "done", "failed") else f"{job.status} {share:.0%}"
+        text = job.status if job.status in ("waiting", "done", "failed", "in results") else f"{job.status} {share:.0%}"
         rows.setdefault(job.run.variant, {})[job.run.seed] = text
     for variant, cells in rows.items():
         table.add_row(variant, *(cells.get(seed, "") for seed in seeds))

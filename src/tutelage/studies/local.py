@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ from tutelage.training.run import CONFIG, METRICS, Run
 from tutelage.training.train import stop_requests
 from tutelage.types import InputError
 
-Status = Literal["waiting", "running", "done", "failed", "stopped"]
+Status = Literal["waiting", "running", "done", "failed", "stopped", "in results"]
 
 POLL = 0.5
 """Seconds between two looks at the processes."""
@@ -59,6 +59,7 @@ def run_study(
     *,
     processes: int | None = None,
     allow: Sequence[str] = (),
+    elsewhere: Collection[tuple[str, int]] = (),
     show: Callable[[Sequence[Job]], object] = lambda jobs: None,
     requests: list[int] | None = None,
 ) -> list[Job]:
@@ -69,6 +70,7 @@ def run_study(
         total_steps: how long each of them is.
         processes: how many at a time (default: one for each core).
         allow: modules of the user's own that runs may import.
+        elsewhere: the variants and seeds of runs that were finished elsewhere, and are left alone.
         show: called whenever something may have changed.
         requests: those of `stop_requests`, if the caller wants to know them.
 
@@ -86,8 +88,10 @@ def run_study(
     jobs = [Job(run, steps) for run, steps in zip(runs, total_steps, strict=True)]
     for job in jobs:
         job.look()
-        if job.steps >= job.total_steps and finished(job.run.directory, allow):
+        if finished(job.run.directory, allow):
             job.status = "done"
+        elif job.run.key in elsewhere:
+            job.status = "in results"
     free = [cores[i % len(cores)] for i in range(processes)]
     with stop_requests() if requests is None else contextlib.nullcontext(requests) as requests:
         while any(job.status in ("waiting", "running") for job in jobs):
@@ -109,14 +113,15 @@ def run_study(
 
 
 def finished(directory: Path, allow: Sequence[str] = ()) -> bool:
-    """Whether a run directory holds a run that has reached its end."""
+    """Whether a run directory holds a run that has reached its end, and has saved it."""
     if not (directory / CONFIG).exists():
         return False
     try:
         run = Run.load(directory, allow)
+        saved = run.saved()
     except InputError:  # what is wrong with it, its own process will say
         return False
-    return last_steps(directory / METRICS) >= run.config.total_steps
+    return saved is not None and saved.progress.finished(run.config)
 
 
 def _start(job: Job, core: int, allow: Sequence[str]) -> None:

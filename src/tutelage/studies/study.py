@@ -51,6 +51,11 @@ class StudyRun:
     """Of `tutelage train`, the method first."""
 
     @property
+    def key(self) -> tuple[str, int]:
+        """What sets it apart from the others."""
+        return self.variant, self.seed
+
+    @property
     def command(self) -> list[str]:
         """The words after `tutelage` that start the run from the beginning."""
         return ["train", *self.options, "--seed", str(self.seed), "--out", str(self.directory)]

@@ -171,7 +171,7 @@ class Run:
     def snapshots(self) -> list[dict[str, Json]]:
         """What the curriculum looked like, in order of time."""
         with self.advising():
-            if saved := self._saved():
+            if saved := self.saved():
                 check_snapshots(self.directory / LEVELS, saved)
             return [read_snapshot(path) for _, path in sorted(numbered(self.directory / LEVELS, ".json").items())]
 
@@ -190,13 +190,13 @@ class Run:
 
     def _rows(self, name: str) -> list[Row]:
         with self.advising():
-            path, saved = self.directory / name, self._saved()  # first what was saved: a log may grow meanwhile
+            path, saved = self.directory / name, self.saved()  # first what was saved: a log may grow meanwhile
             data = read(path, b"")
             if saved:
                 marked(path, data, saved.logs[name])
             return parse_log(path, data)
 
-    def _saved(self) -> Saved | None:
+    def saved(self) -> Saved | None:
         """What the policy, or else the newest checkpoint, says of the logs; None if training has saved neither."""
         path = self.directory / POLICY
         if not path.exists():
