@@ -41,7 +41,7 @@ CASES = {
     "play RUN --episode -1": "there is none with the number -1",
     "play RUN --episode 99999999999": "there is none with the number 99999999999",
     # names that are not known
-    "eval RUN --suite papr": "no suite of maze 'papr'; choose one of paper, maze, validation, copies, robustness. Did you mean paper?",
+    "eval RUN --suite papr": "copies, robustness. Did you mean paper?",
     "eval RUN --suite paper --levels labyrinth2": "Did you mean Labyrinth2?",
     "play RUN --level SixteenRoom": "Did you mean SixteenRooms",
     # directories that hold something else
