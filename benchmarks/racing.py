@@ -97,7 +97,7 @@ def _seconds(function: Callable[[], object]) -> float:
 
 def _play_gymnasium(actions: int) -> float:
     """Actions a second of one process that draws every eighth frame."""
-    from tutelage.interop.car_racing import Reference
+    from benchmarks.car_racing import Reference
 
     game = Reference(draw_every=8)
     game.reset(seed=0)

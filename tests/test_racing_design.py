@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.car_racing import Reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutelage.domains.racing import domain, original, suite, track
 from tutelage.domains.racing.design import REACH, RELEASED_SPACING, RacingDesign
 from tutelage.domains.racing.env import View
-from tutelage.interop.car_racing import Reference
 from tutelage.types import Design, Env, InputError
 
 DESIGN = RacingDesign()

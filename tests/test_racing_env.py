@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.car_racing import Reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutelage.domains.racing import track
 from tutelage.domains.racing.env import RacingEnv, View, gymnasium_rules
 from tutelage.domains.racing.texture import Canvas
-from tutelage.interop.car_racing import Reference
 from tutelage.types import InputError
 
 KEY = jax.random.key(0)

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.car_racing import Reference
 
 from tutelage.domains.racing import contacts, physics, track
 from tutelage.domains.racing.env import RacingEnv, gymnasium_rules
 from tutelage.domains.racing.texture import Canvas
-from tutelage.interop.car_racing import Reference
 
 DRIVES = 12
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.car_racing import Reference
 from gymnasium.envs.box2d import car_racing
 from PIL import Image
 
@@ -15,7 +16,6 @@ from tutelage.domains.racing import image, pixels, suite, texture, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import WHOLE_VIEW
 from tutelage.evaluation.images import gif
-from tutelage.interop.car_racing import Reference
 
 ARTEFACTS = Path(__file__).parent.parent / "artefacts" / "racing"
 CANVAS = texture.Canvas(extent=256.0)  # wide enough for Gymnasium's own tracks, too
