@@ -8,7 +8,9 @@ import jax
 import pytest
 from PIL import Image
 
+from tools import export_pretrained
 from tutelage.cli import main
+from tutelage.training import run as run_module
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.run import Run
 from tutelage.training.train import train
@@ -127,3 +129,31 @@ def test_a_policy_acts_in_three_lines(directory):
     _, obs = run.domain.env.reset(jax.random.key(0), run.domain.env.load(run.domain.design.sample(jax.random.key(1))))
     action, carry = run.policy.act(obs, carry, jax.random.key(2))
     assert 0 <= int(action) < 7
+
+
+@pytest.fixture
+def exported(directory, tmp_path, monkeypatch):
+    """A package that comes with this run's agent, under the name "small"."""
+    monkeypatch.setattr(run_module, "PRETRAINED", tmp_path / "pretrained")
+    monkeypatch.setattr(export_pretrained, "PRETRAINED", tmp_path / "pretrained")
+    export_pretrained.main(str(directory), "small")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_pretrained_agent_plays_and_is_evaluated(directory, exported, capsys):
+    whole, half = Run.load(directory).params, Run.pretrained("small").params
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(half), strict=True):
+        assert other.dtype == one.dtype
+        assert one == pytest.approx(other, rel=1e-3, abs=1e-6)
+    main(["play", "--pretrained", "small"])
+    assert (exported / "random.gif").exists()
+    main(["eval", "--pretrained", "small", "--suite", "maze", "--levels", "PerfectMaze11", "--episodes", "2"])
+    assert [row["policy"] for row in rows_of(exported / "eval-maze.csv")] == ["small"]
+
+
+def test_a_pretrained_agent_is_named_alone_and_rightly(directory, exported, capsys):
+    assert "no pretrained agent 'smal'; choose one of small." in refused(capsys, "play", "--pretrained", "smal")
+    for verb in ("play", "eval"):
+        assert "not both" in refused(capsys, verb, directory, "--pretrained", "small")
+        assert "--pretrained maze" in refused(capsys, verb)

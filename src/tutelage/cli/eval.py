@@ -10,7 +10,7 @@ from tyro.conf import Positional
 
 from tutelage.analysis.policies import COLUMNS, PolicyScore, policy_tables
 from tutelage.analysis.tables import show
-from tutelage.cli.options import check_file, failed_to_write, file_name, prepare, seed_key
+from tutelage.cli.options import check_file, failed_to_write, file_name, open_runs, prepare, seed_key
 from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores, with_optimal
 from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.files import csv_text, write_atomically
@@ -28,8 +28,10 @@ class Eval:
     Prints a table and writes it as a CSV file. Solved rates have 95 % intervals, returns have standard errors.
     """
 
-    runs: Positional[tuple[Path, ...]]
+    runs: Positional[tuple[Path, ...]] = ()
     """Run directories."""
+    pretrained: str | None = None
+    """Instead of runs, an agent that comes with tutelage: maze."""
     suite: str | None = None
     """Which benchmark of the domain; by default the one that the run was evaluated on in training."""
     levels: tuple[str, ...] = ()
@@ -43,19 +45,18 @@ class Eval:
     seed: int = 0
     """All levels and all actions follow from this number."""
     out: Path | None = None
-    """The file to write; by default eval-SUITE.csv in each run's directory, where `tutelage report` finds it."""
+    """The file to write; by default eval-SUITE.csv in each run's directory, where `tutelage report` finds it, or here for
+    a pretrained agent."""
     allow: tuple[str, ...] = ()
     """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
         """Evaluate all runs, print the table and write the files."""
-        if not self.runs:
-            raise InputError("Name at least one run directory.")
         if self.out:
             check_file(self.out, "--out")
         prepare()
         seed_key(self.seed)
-        runs = [Run.load(directory, self.allow) for directory in self.runs]
+        runs = open_runs(self.runs, self.pretrained, self.allow)
         suites = {self._suite(run) for run in runs}
         if len({run.domain.name for run in runs}) > 1 or len(suites) > 1:
             raise InputError("These runs are of different domains or suites; evaluate them in separate calls.")
@@ -95,8 +96,9 @@ class Eval:
                 if run.domain.optimal_return is not None:
                     optimal[setup] = optimal_scores(run.domain, levels, self.episodes, key)
             about = suite, self.greedy, None if steps is None else int(steps[-1])
+            name = self.pretrained or str(run.directory)
             scores = with_optimal(evaluators[setup](run.params, key, progress.update), optimal.get(setup))
-            trained.append([PolicyScore.of(score, str(run.directory), *about) for score in scores])
+            trained.append([PolicyScore.of(score, name, *about) for score in scores])
         baselines = []
         if self.baselines:
             setup = runs[0].config.setup
@@ -118,7 +120,8 @@ class Eval:
 
     def _write(self, suite: str, trained: list[list[PolicyScore]], baselines: list[list[PolicyScore]]) -> None:
         name = f"eval-{file_name(suite)}.csv"
-        files = {self.out: trained} if self.out else {d / name: [x] for d, x in zip(self.runs, trained, strict=True)}
+        places = self.runs or (Path(),)
+        files = {self.out: trained} if self.out else {d / name: [x] for d, x in zip(places, trained, strict=True)}
         for path, columns in files.items():
             try:
                 rows = [score.row() for column in (*columns, *baselines) for score in column]

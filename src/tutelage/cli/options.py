@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax
 from tutelage.learning.mesh import use_cores
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import check_seed
-from tutelage.training.run import CONFIG, EVALUATIONS, METRICS, POLICY, TIMING
+from tutelage.training.run import CONFIG, EVALUATIONS, METRICS, POLICY, TIMING, Run
 from tutelage.types import InputError, Key
 
 
@@ -20,6 +21,15 @@ def prepare() -> None:
     """Make devices and open the cache, before a user's module is imported and asks JAX for its devices."""
     use_cores()
     keep_programs()
+
+
+def open_runs(directories: Sequence[Path], pretrained: str | None, allow: Iterable[str]) -> list[Run]:
+    """The runs in these directories, or the agent of that name that comes with the package."""
+    if pretrained is not None and directories:
+        raise InputError(f"Give either a run directory or --pretrained {pretrained}, not both.")
+    if pretrained is None and not directories:
+        raise InputError("Name at least one run directory, or an agent that comes with tutelage: --pretrained maze.")
+    return [Run.pretrained(pretrained)] if pretrained else [Run.load(each, allow) for each in directories]
 
 
 def seed_key(seed: int) -> Key:

@@ -10,11 +10,10 @@ from typing import Any
 import jax
 from tyro.conf import Positional
 
-from tutelage.cli.options import check_file, failed_to_write, file_name, prepare, seed_key
+from tutelage.cli.options import check_file, failed_to_write, file_name, open_runs, prepare, seed_key
 from tutelage.evaluation.images import gif
 from tutelage.evaluation.video import frames, watch
 from tutelage.training.presets.choices import checked_name
-from tutelage.training.run import Run
 from tutelage.types import Domain, InputError, Key, TestLevel
 
 
@@ -22,12 +21,14 @@ from tutelage.types import Domain, InputError, Key, TestLevel
 class Play:
     """Let a trained agent play one episode, and make a video of it."""
 
-    directory: Positional[Path]
+    directory: Positional[Path | None] = None
     """The run."""
+    pretrained: str | None = None
+    """Instead of a run, an agent that comes with tutelage: maze."""
     level: str = "random"
     """A test level by its name, a .json file that holds a level, or random: one as in training."""
     gif: Path | None = None
-    """The file to write; by default LEVEL.gif in the run's directory."""
+    """The file to write; by default LEVEL.gif in the run's directory, or here for a pretrained agent."""
     greedy: bool = False
     """Take the most likely action instead of drawing one."""
     seed: int = 0
@@ -47,12 +48,12 @@ class Play:
             raise InputError(f"A video has at least one frame, not {self.max_frames}.")
         if not 0 <= self.episode < 2**32:
             raise InputError(f"Episodes are counted from 0 upwards; there is none with the number {self.episode}.")
-        run = Run.load(self.directory, self.allow)
+        (run,) = open_runs([self.directory] if self.directory else [], self.pretrained, self.allow)
         level_key, play_key = jax.random.split(key)
         name, where = find_level(run.domain, self.level, level_key, run.config.evaluation.suite)
         if isinstance(where, TestLevel):
             play_key = key  # with which an evaluation begins
-        out = self.gif or self.directory / f"{file_name(name)}.gif"
+        out = self.gif or (self.directory or Path()) / f"{file_name(name)}.gif"
         check_file(out, "--gif")
         episode = watch(run.domain, where, run.policy, play_key, number=self.episode, greedy=self.greedy)
         pictures = frames(run.domain, episode, self.max_frames)

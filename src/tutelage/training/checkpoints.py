@@ -140,9 +140,13 @@ def save_policy(path: str | Path, params: Params, about: Mapping[str, str]) -> N
 def load_policy(path: str | Path, like: Params) -> Params:
     """Read parameters shaped `like` others, of which only shapes and types are looked at.
 
+    Those that were saved in half precision, as in an agent that comes with the package, become float32 again.
+
     Raises:
         InputError: if there is no such file, if it is damaged, or if it does not fit.
     """
     if not Path(path).exists():
         raise InputError(f"{path} is not there yet: a run has a policy from its first checkpoint on.")
-    return fit(read(Path(path)).arrays, like, Path(path))
+    arrays = read(Path(path)).arrays
+    full = {name: x.astype(np.float32) if x.dtype == np.float16 else x for name, x in arrays.items()}
+    return fit(full, like, Path(path))

@@ -13,8 +13,8 @@
       tensorboard/            what `--track tensorboard` was sent
 
 run = Run.load("runs/maze-plr-perp")
-policy, memory = run.policy, run.policy.start()
-action, memory = policy.act(obs, memory, key)
+policy, carry = run.policy, run.policy.initial_carry()
+action, carry = policy.act(obs, carry, key)
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from tutelage.training import (
     presets,  # noqa: F401, it makes the domains' setups known
 )
 from tutelage.training.config import Config
+from tutelage.training.presets.choices import checked_name
 from tutelage.types import Domain, InputError, Json
 
 CONFIG, METRICS, TIMING, EVALUATIONS = "config.json", "metrics.csv", "timing.csv", "evaluations.csv"
@@ -59,6 +60,9 @@ LEVELS, CHECKPOINTS, ARCHIVE, POLICY, REPORT = "levels", "checkpoints", "archive
 
 PUBLISHED = ".tutelage-published"
 """Where a new run lies while it replaces an old one (see `storage`)."""
+
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+"""The trained agents that come with the package: a directory for each, with its configuration and its policy."""
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 
@@ -129,6 +133,12 @@ class Run:
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{directory} is no run: it has no {CONFIG}.") from None
         return cls(directory, read_config(content, allow))
+
+    @classmethod
+    def pretrained(cls, name: str) -> Run:
+        """An agent that comes with the package, such as "maze". It has a policy, but no logs."""
+        known = sorted(path.parent.name for path in PRETRAINED.glob(f"*/{CONFIG}"))
+        return cls.load(PRETRAINED / checked_name("pretrained agent", name, known))
 
     @property
     def title(self) -> str:
