@@ -7,8 +7,8 @@ from dataclasses import replace
 import jax
 import pytest
 from PIL import Image
-
 from tools import export_pretrained
+
 from tutelage.cli import main
 from tutelage.training import run as run_module
 from tutelage.training.presets.maze import MazeSetup
