@@ -45,8 +45,8 @@ class Eval:
     seed: int = 0
     """All levels and all actions follow from this number."""
     out: Path | None = None
-    """The file to write; by default eval-SUITE.csv in each run's directory, where `tutelage report` finds it; here for a
-    pretrained agent."""
+    """The file to write; by default eval-SUITE.csv in each run's directory, where `tutelage report` finds it (in the
+    current one for a pretrained agent)."""
     allow: tuple[str, ...] = ()
     """Modules of your own that a run names and that may be imported."""
 
