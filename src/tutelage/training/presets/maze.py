@@ -135,15 +135,15 @@ def _laptop(method: Method) -> Config[MazeSetup]:
     quick = PPO(epochs=4, num_minibatches=8, learning_rate=1e-3, entropy_coef=0.005)
     return replace(
         _paper(with_curator(method, capacity=1000, min_fill=0.25, temperature=1.0)),
-        setup=MazeSetup(blocks=60, vary_blocks=True, view=5, max_steps=450, hidden=128, teacher_filters=32),
-        total_steps=20_000_000,
+        setup=MazeSetup(blocks=60, vary_blocks=True, max_steps=450, hidden=128, teacher_filters=32),
+        total_steps=30_000_000,
         num_envs=32,
         num_steps=512,
         anneal_lr=True,
         ppo=quick,
         teacher_ppo=quick,
-        evaluation=Evaluation("maze", evaluate_every=120),
-        storage=Storage(checkpoint_every=40, snapshot_every=120),
+        evaluation=Evaluation("paper", evaluate_every=200, final_episodes=100),
+        storage=Storage(checkpoint_every=40, snapshot_every=200),
     )
 
 
