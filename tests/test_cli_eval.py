@@ -42,7 +42,7 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
     options = ["--suite", "maze", "--levels", "PerfectMaze11", "SimpleCrossing", "--episodes", "5"]
     main(["eval", str(directory), str(directory), *options, "--baselines", "--out", str(tmp_path / "out.csv")])
     printed = capsys.readouterr().out
-    solved, more, returns, regret, where = printed.strip().split("\n\n")  # five wide columns: two tables
+    solved, more, returns, regret, right, left, where = printed.strip().split("\n\n")  # five wide columns: two tables
     assert str(tmp_path / "out.csv") in where
     policies = [directory, directory, "untrained", "random", "optimal"]
     heads = [
@@ -60,7 +60,7 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
     rows = rows_of(tmp_path / "out.csv")
     about, rate = ["policy", "steps", "suite", "level", "episodes", "greedy"], ["solved", "solved_low", "solved_high"]
     worst = [f"regret_worst_{share}" for share in ("10", "1", "01")]
-    assert list(rows[0]) == [*about, *rate, "return", "return_error", "length", "regret", *worst]
+    assert list(rows[0]) == [*about, *rate, "return", "return_error", "length", "regret", *worst, "wall_right", "wall_left"]
     assert [row["policy"] for row in rows[::2]] == [str(directory)] * 2 + ["untrained", "random", "optimal"]
     assert rows[0] == rows[2]  # the same run twice
     for row in rows:
@@ -71,6 +71,14 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
     best = {row["level"]: float(row["return"]) for row in rows if row["policy"] == "optimal"}
     assert all(float(row["return"]) <= best[row["level"]] for row in rows)
     assert "True regret" in regret
+    assert "wall right: the mean over the steps of an episode" in right
+    assert left.splitlines()[1].split() == ["wall_left", *policies]
+    episodes = rows_of(tmp_path / "episodes-out.csv")
+    assert len(episodes) == 2 * 2 * 5
+    for row in rows[:2]:
+        own = [x for x in episodes[:10] if x["level"] == row["level"]]
+        for column in ("return", "length", "wall_right", "wall_left"):
+            assert sum(float(x[column]) for x in own) / 5 == pytest.approx(float(row[column]), abs=1e-6)
     for row in rows:
         assert float(row["regret"]) == pytest.approx(best[row["level"]] - float(row["return"]), abs=1e-6)
         assert [row[name] for name in worst] == ["", "", ""], "of five episodes there is no worst tenth"
@@ -79,6 +87,7 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
 def test_evals_file_is_in_the_runs_directory_by_default(directory, capsys):
     main(["eval", str(directory), "--suite", "maze", "--levels", "SimpleCrossing", "--episodes", "2", "--greedy"])
     (row,) = rows_of(directory / "eval-maze.csv")
+    assert [x["episode"] for x in rows_of(directory / "episodes-maze.csv")] == ["0", "1"]
     assert row["greedy"] == "True"
     assert str(directory / "eval-maze.csv") in capsys.readouterr().out
 

@@ -76,6 +76,15 @@ def test_one_level_for_all_is_the_same_as_that_level_many_times():
     np.testing.assert_array_equal(one.lengths, many.lengths)
 
 
+def test_measures_are_means_over_an_episodes_own_steps():
+    network = remembering()
+    weights, keys, levels = setting(network, 20)
+    measures = {"time": lambda env, scene, state: state.time, "one": lambda env, scene, state: 1.0}
+    outcome = queued(network, weights, keys, levels, num_envs=3, measures=measures)
+    np.testing.assert_array_equal(outcome.measures["one"], 1)
+    np.testing.assert_allclose(outcome.measures["time"], (np.asarray(levels) - 1) / 2)  # 0, 1, …, length − 1
+
+
 def test_an_environment_that_never_ends_is_left_at_its_horizon():
     network = from_flax(Small())
     weights, keys, _ = setting(network, 5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tutelage.domains.maze.design import MazeDesign
-from tutelage.domains.maze.env import State
+from tutelage.domains.maze.env import MazeEnv, State, wall_at
 from tutelage.domains.maze.image import draw, draw_state
 from tutelage.domains.maze.level import parse, show, valid
 from tutelage.evaluation.images import gif, png, sheet
@@ -167,3 +167,17 @@ def test_picture_files_are_whole_and_leave_nothing_behind(tmp_path):
     with Image.open(tmp_path / "new" / "sheet.png") as picture:
         assert picture.size == (2 * 80 + 3 * 16, 2 * 80 + 3 * 16)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["episode.gif", "new", "sheet.png"]
+
+
+def test_walls_at_the_agents_hands():
+    level = parse("#####\n#>..#\n#.#.#\n#..G#\n#####")
+    scene = MazeEnv().load(level)
+
+    def hands(row: int, column: int, direction: int) -> tuple[float, float]:
+        state = State(jnp.array([row, column]), jnp.int32(direction), jnp.int32(0))
+        return float(wall_at(1, MazeEnv(), scene, state)), float(wall_at(-1, MazeEnv(), scene, state))
+
+    assert hands(1, 1, 0) == (0, 1)  # faces east in the upper left corner: the border is at its left hand
+    assert hands(1, 2, 0) == (1, 1)  # the block is below it
+    assert hands(1, 1, 3) == (0, 1)
+    assert hands(1, 1, 2) == (1, 0)

@@ -128,12 +128,13 @@ VERBS = {
     "metrics": lambda run: Run.load(run).metrics(),
     "timing": lambda run: Run.load(run).timing(),
     "evaluations": lambda run: Run.load(run).evaluations(),
+    "episodes": lambda run: Run.load(run).episodes(),
     "snapshots": lambda run: Run.load(run).snapshots(),
     "compare": lambda run: Results([Run.load(run)]).study(),
     "policy": lambda run: Run.load(run).params,
 }
 
-READERS = {"metrics.csv": "metrics", "timing.csv": "timing", "evaluations.csv": "evaluations"}
+READERS = {"metrics.csv": "metrics", "timing.csv": "timing", "evaluations.csv": "evaluations", "episodes.csv": "episodes"}
 
 LOST = "of the .* lines that were saved.* tutelage resume .* --repair-logs"
 OTHER = "does not hold what was saved.* tutelage resume .* --repair-logs"

@@ -65,6 +65,30 @@ def test_the_student_is_evaluated_on_the_way_and_at_the_end(whole):
     assert all(0 <= row["solved"] <= 1 for row in rows)
 
 
+def test_every_episode_of_an_evaluation_is_kept(whole):
+    episodes = whole.episodes()
+    assert len(episodes) == sum(row["episodes"] for row in whole.evaluations())
+    for row in whole.evaluations():
+        own = [x for x in episodes if (x["iteration"], x["level"]) == (row["iteration"], row["level"])]
+        assert [x["episode"] for x in own] == list(range(row["episodes"]))
+        assert np.mean([x["return"] for x in own]) == pytest.approx(row["return"], abs=1e-6)
+        assert np.mean([x["length"] for x in own]) == pytest.approx(row["length"])
+        assert all(0 <= x["wall_right"] <= 1 and 0 <= x["wall_left"] <= 1 for x in own)
+
+
+def test_a_run_of_a_version_that_kept_no_episodes_goes_on(whole, copy, programs):
+    (copy / "episodes.csv").unlink()
+    for path in [copy / "policy.safetensors", *checkpoints.saved(copy / "checkpoints")[1:]]:
+        found = checkpoints.read(path)
+        del found.about["logs"]["episodes.csv"]
+        checkpoints.write(path, found.arrays, found.about)
+    checkpoints.saved(copy / "checkpoints")[0].unlink()
+    assert Run.load(copy).episodes() == []
+    resume(copy, programs=programs, quiet=True)
+    assert Run.load(copy).evaluations() == whole.evaluations()
+    assert Run.load(copy).episodes() == whole.episodes()[-3:]  # of the last evaluation, which was repeated
+
+
 def test_snapshots_show_levels_that_can_be_read_again(whole):
     last = whole.snapshots()[-1]
     assert last["source"] == "buffer"
@@ -77,6 +101,8 @@ def test_snapshots_show_levels_that_can_be_read_again(whole):
         assert entry["about"]["blocks"] == int(design.describe(level)["blocks"])
         assert entry["return"] <= entry["optimal_return"] + 1e-6
     assert any(entry["generation"] > 0 for entry in last["entries"])
+    assert all(bool(design.valid(design.from_json(level))) for level in last["drawn"])
+    assert len(last["drawn"]) == 8
 
 
 def test_the_exported_policy_is_the_last_student(whole):

@@ -49,6 +49,10 @@ Json = Any
 """What `json.dumps` takes."""
 
 
+Measure = Callable[[Any, Scene, State], Any]
+"""(env, scene, state) → a number, measured before each step of an evaluation."""
+
+
 class InputError(ValueError):
     """A user's input cannot be used. The message says what is wrong and what to do; no traceback is needed."""
 
@@ -238,3 +242,5 @@ class Domain:
     """An episode counts as solved if its return is greater than this; None if episodes are never solved."""
     frame: Callable[[Any, Scene, State], UInt8[Array, "H W 3"]] | None = None
     """(env, scene, state) → one frame of an episode, for people. Without it, videos show the level only."""
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    """How a policy behaves, by name: evaluations report each one's mean over the steps of an episode."""

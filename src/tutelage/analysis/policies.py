@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tutelage.analysis.statistics import wilson
-from tutelage.analysis.tables import Table, interval, plus_minus
+from tutelage.analysis.tables import Table, decimal, interval, plus_minus
 from tutelage.evaluation.evaluate import Score
 from tutelage.files import read_csv
 from tutelage.types import InputError
@@ -51,6 +53,8 @@ class PolicyScore:
     regret_worst_1: float | None
     regret_worst_01: float | None
     """The same over the worst 10 %, 1 % and 0.1 % of episodes (CVaR); None where that is less than one episode."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """Means of the domain's measures, further columns of the file."""
 
     @classmethod
     def of(cls, score: Score, policy: str, suite: str, greedy: bool | None, steps: int | None = None) -> PolicyScore:
@@ -58,8 +62,9 @@ class PolicyScore:
         solved = score.solved
         low, high = (None, None) if solved is None else wilson(solved, score.episodes)[1:]
         about = policy, steps, suite, score.level, score.episodes, greedy
-        regrets = map(score.regret, (1.0, *WORST))
-        return cls(*about, solved, low, high, score.mean_return, score.return_error, score.mean_length, *regrets)
+        values = score.mean_return, score.return_error, score.mean_length, *map(score.regret, (1.0, *WORST))
+        measures = {name: float(np.mean(x)) for name, x in score.measures.items()}
+        return cls(*about, solved, low, high, *values, measures)
 
     @property
     def is_baseline(self) -> bool:
@@ -68,11 +73,16 @@ class PolicyScore:
 
     def row(self) -> dict[str, Any]:
         """By column."""
-        return {COLUMNS[name]: x for name, x in asdict(self).items()}
+        return {column: getattr(self, name) for name, column in COLUMNS.items()} | dict(self.measures)
 
 
-COLUMNS = {field.name: "return" if field.name == "value" else field.name for field in fields(PolicyScore)}
-"""The columns of the file, by field."""
+COLUMNS = {x.name: "return" if x.name == "value" else x.name for x in fields(PolicyScore) if x.name != "measures"}
+"""The columns of the file, by field; those of measures follow."""
+
+
+def episodes_file(path: Path) -> Path:
+    """The file of all episodes beside a table of `tutelage eval`: episodes-f1.csv beside eval-f1.csv."""
+    return path.with_name(f"episodes-{path.name.removeprefix('eval-')}")
 
 
 def read_policy_scores(path: Path) -> list[PolicyScore]:
@@ -88,7 +98,8 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
             raise ValueError("a return is missing")
         steps, episodes = int(row["steps"]) if row["steps"] else None, int(row["episodes"])
         about = row["policy"], steps, row["suite"], row["level"], episodes, greedy[row["greedy"]]
-        return PolicyScore(*about, solved, low, high, value, math.nan if error is None else error, *rest)
+        measures = {name: float(x) for name, x in row.items() if x and name not in COLUMNS.values()}
+        return PolicyScore(*about, solved, low, high, value, math.nan if error is None else error, *rest, measures)
 
     try:
         rows = [parsed(row) for row in read_csv(path)]
@@ -122,6 +133,10 @@ def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Ta
         cells = [[*map(_regrets, column)] for column in columns]
         caption = "True regret, optimal − actual return: the mean, and the means of the worst 10 %, 1 % and 0.1 %"
         tables.append(Table(["regret", *heads], [*zip(levels, *cells, strict=True)], caption))
+    for name in columns[0][0].measures:
+        cells = [[decimal(score.measures.get(name, math.nan), 2) for score in column] for column in columns]
+        caption = f"{name.replace('_', ' ')}: the mean over the steps of an episode"
+        tables.append(Table([name, *heads], [*zip(levels, *cells, strict=True)], caption))
     return tables
 
 

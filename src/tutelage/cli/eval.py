@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tyro.conf import Positional
 
-from tutelage.analysis.policies import COLUMNS, PolicyScore, policy_tables
+from tutelage.analysis.policies import PolicyScore, episodes_file, policy_tables
 from tutelage.analysis.tables import show
 from tutelage.cli.options import check_file, failed_to_write, file_name, open_runs, prepare, seed_key
 from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores, with_optimal
@@ -20,12 +21,16 @@ from tutelage.training.progress import ProgressBar
 from tutelage.training.run import Run
 from tutelage.types import InputError, TestLevel
 
+Scores = list[list[PolicyScore]]
+"""A list for each policy, of a score for each level."""
+
 
 @dataclass(frozen=True)
 class Eval:
     """Evaluate trained agents on a zero-shot benchmark, with a fixed number of episodes on each level.
 
-    Prints a table and writes it as a CSV file. Solved rates have 95 % intervals, returns have standard errors.
+    Prints a table and writes it as a CSV file, with another of all episodes beside it. Solved rates have 95 %
+    intervals, returns have standard errors.
     """
 
     runs: Positional[tuple[Path, ...]] = ()
@@ -64,9 +69,9 @@ class Eval:
         policies = len(runs) + (3 if self.baselines else 0)
         total = policies * len(self._levels(runs[0], suite))
         with ProgressBar("eval", total, unit="levels") as progress:
-            trained, baselines = self._scores(runs, suite, progress)
+            trained, baselines, episodes = self._scores(runs, suite, progress)
         show(*policy_tables([(column[0].policy, column) for column in (*trained, *baselines)]))
-        self._write(suite, trained, baselines)
+        self._write(suite, trained, baselines, episodes)
 
     def _suite(self, run: Run) -> str:
         suite = self.suite or run.config.evaluation.suite or next(iter(run.domain.suites), "")
@@ -82,12 +87,12 @@ class Eval:
 
     def _scores(
         self, runs: Sequence[Run], suite: str, progress: ProgressBar
-    ) -> tuple[list[list[PolicyScore]], list[list[PolicyScore]]]:
-        """Of each run, and of each baseline for the first run."""
+    ) -> tuple[Scores, Scores, list[list[dict[str, Any]]]]:
+        """Of each run, of each baseline for the first run, and a row for each episode of each run."""
         key = seed_key(self.seed)
         evaluators: dict[Setup, Evaluator] = {}  # runs of one setup share what is compiled
         optimal: dict[Setup, list[Score]] = {}
-        trained = []
+        trained, episodes = [], []
         for run in runs:
             setup, steps = run.config.setup, run.metrics().get("steps")
             if setup not in evaluators:
@@ -99,13 +104,15 @@ class Eval:
             name = self.pretrained or str(run.directory)
             scores = with_optimal(evaluators[setup](run.params, key, progress.update), optimal.get(setup))
             trained.append([PolicyScore.of(score, name, *about) for score in scores])
+            place = {"policy": name, "suite": suite}
+            episodes.append([place | row for score in scores for row in score.rows()])
         baselines = []
         if self.baselines:
             setup = runs[0].config.setup
             for name, greedy, scores in self._baselines(runs[0], evaluators[setup], optimal.get(setup)):
                 baselines.append([PolicyScore.of(score, name, suite, greedy) for score in scores])
                 progress.update(len(scores))
-        return trained, baselines
+        return trained, baselines, episodes
 
     def _baselines(
         self, run: Run, evaluator: Evaluator, optimal: list[Score] | None
@@ -118,14 +125,16 @@ class Eval:
         if optimal:
             yield "optimal", None, optimal
 
-    def _write(self, suite: str, trained: list[list[PolicyScore]], baselines: list[list[PolicyScore]]) -> None:
-        name = f"eval-{file_name(suite)}.csv"
+    def _write(self, suite: str, trained: Scores, baselines: Scores, episodes: list[list[dict[str, Any]]]) -> None:
+        name, played = f"eval-{file_name(suite)}.csv", list(zip(trained, episodes, strict=True))
         places = self.runs or (Path(),)
-        files = {self.out: trained} if self.out else {d / name: [x] for d, x in zip(places, trained, strict=True)}
-        for path, columns in files.items():
-            try:
-                rows = [score.row() for column in (*columns, *baselines) for score in column]
-                write_atomically(path, csv_text(rows, [*COLUMNS.values()]))
-            except OSError as error:
-                raise failed_to_write(path, "--out", error) from None
-        print(f"\nThe table is in {', '.join(map(str, files))}.")
+        files = {self.out: played} if self.out else {d / name: [x] for d, x in zip(places, played, strict=True)}
+        for path, own in files.items():
+            scores = [score.row() for column in (*(column for column, _ in own), *baselines) for score in column]
+            contents = {path: scores, episodes_file(path): [row for _, rows in own for row in rows]}
+            for file, rows in contents.items():
+                try:
+                    write_atomically(file, csv_text(rows, [*rows[0]]))
+                except OSError as error:
+                    raise failed_to_write(file, "--out", error) from None
+        print(f"\nThe table is in {', '.join(map(str, files))}, and beside it a file of all episodes.")

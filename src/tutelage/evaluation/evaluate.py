@@ -9,8 +9,8 @@ one key meet the same levels.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -41,6 +41,7 @@ class Score:
     lengths: np.ndarray | None  # i32[N]; None for an oracle, which does not act
     solved_above: float | None
     optimal: np.ndarray | None = None  # f32[N]: the best possible returns; None if they are not known
+    measures: Mapping[str, np.ndarray] = field(default_factory=dict)  # f32[N] each: the domain's, of an episode's steps
 
     @property
     def episodes(self) -> int:
@@ -74,6 +75,15 @@ class Score:
             return None
         regrets = np.sort(self.optimal.astype(np.float64) - self.returns)
         return float(regrets[-count:].mean())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each episode."""
+        columns = {"return": self.returns, "length": self.lengths, "optimal": self.optimal, **self.measures}
+        known = {name: values for name, values in columns.items() if values is not None}
+        return [
+            {"level": self.level, "episode": i} | {name: values[i] for name, values in known.items()}
+            for i in range(self.episodes)
+        ]
 
     @property
     def mean_length(self) -> float | None:
@@ -176,9 +186,10 @@ class Evaluator:
         scores = {}
         for draws, program in self._groups:
             outcome = jax.device_get(program(params, *draws(key)))
-            results = draws.by_level(outcome.returns), draws.by_level(outcome.lengths)
-            for level, returns, lengths in zip(draws.levels, *results, strict=True):
-                scores[level.name] = Score(level.name, returns, lengths, self.domain.solved_above)
+            by_level = jax.tree.map(draws.by_level, (outcome.returns, outcome.lengths, outcome.measures))
+            for i, level in enumerate(draws.levels):
+                returns, lengths, measures = jax.tree.map(lambda x, i=i: x[i], by_level)
+                scores[level.name] = Score(level.name, returns, lengths, self.domain.solved_above, measures=measures)
             if progress:
                 progress(len(draws.levels))
         return [scores[level.name] for level in self.levels]
@@ -195,6 +206,7 @@ class Evaluator:
             num_envs=_num_envs(draws, share_of),
             same_level=draws.same_level,
             greedy=self.greedy,
+            measures=self.domain.measures,
         )
         share, everywhere = PartitionSpec(mesh.AXIS), PartitionSpec()
         shared = jax.shard_map(

@@ -8,6 +8,8 @@ so its result does not depend on the episodes beside or before it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from tutelage.learning.network import Carry, Network, Packed
 from tutelage.learning.rollout import select, zeros_of
-from tutelage.types import Env, Key, Level, Obs, Scene, State
+from tutelage.types import Env, Key, Level, Measure, Obs, Scene, State
 
 
 class Recording(NamedTuple):
@@ -33,6 +35,7 @@ class Outcome(NamedTuple):
 
     returns: Float[Array, " E"]  # undiscounted
     lengths: Int[Array, " E"]
+    measures: Mapping[str, Float[Array, " E"]] = {}  # means over an episode's steps
     recording: Any = ()  # a `Recording` if asked for, else the empty tuple
 
 
@@ -46,6 +49,7 @@ class _Envs(NamedTuple):
     running: Bool[Array, " W"]
     returns: Float[Array, " W"]  # so far
     time: Int[Array, " W"]
+    sums: Mapping[str, Float[Array, " W"]]  # of measures, so far
 
 
 class _Loop(NamedTuple):
@@ -68,6 +72,7 @@ def run_episodes(
     same_level: bool = False,
     greedy: bool = False,
     record: bool = False,
+    measures: Mapping[str, Measure] = {},  # noqa: B006, it is only read
 ) -> Outcome:
     """Run one episode for each key, to its end.
 
@@ -80,6 +85,7 @@ def run_episodes(
         same_level: all episodes share one level instead, leaves [...]; it is loaded once, whatever its size.
         greedy: take the greedy action instead of drawing one.
         record: also record all states and rewards.
+        measures: of states, by name.
     """
     count = keys.shape[0]
     num_envs = min(num_envs, count)
@@ -103,9 +109,9 @@ def run_episodes(
         recording = loop.outcome.recording
         if record:
             recording = recording._replace(states=_write(recording.states, starts, episode, 0, state))
-        returns, time = (jnp.where(starts, 0, x) for x in (envs.returns, envs.time))
+        returns, time, sums = jax.tree.map(lambda x: jnp.where(starts, 0, x), (envs.returns, envs.time, envs.sums))
         return _Loop(
-            envs=_Envs(episode, envs.carry, state, obs, envs.running | starts, returns, time),
+            envs=_Envs(episode, envs.carry, state, obs, envs.running | starts, returns, time, sums),
             scenes=select(starts, scenes, loop.scenes),
             started=loop.started + starts.sum(dtype=jnp.int32),
             outcome=loop.outcome._replace(recording=recording),
@@ -124,11 +130,16 @@ def run_episodes(
                 _write(recording.states, envs.running, envs.episode, time, state),
                 _write(recording.rewards, envs.running, envs.episode, envs.time, after.reward),
             )
+        measured = {
+            name: jax.vmap(partial(measure, env), (scene_axis, 0))(scenes, envs.state)
+            for name, measure in measures.items()
+        }
+        sums = {name: jnp.where(envs.running, envs.sums[name] + x, envs.sums[name]) for name, x in measured.items()}
         # rewards after an episode's end do not count, not even if they are NaN
         returns = jnp.where(envs.running, envs.returns + after.reward, envs.returns)
         # the loop also ends for an environment that runs past its own horizon
         over = after.terminated | after.truncated | (time >= env.horizon)
-        return _Envs(envs.episode, carry, state, after.obs, envs.running & ~over, returns, time), recording
+        return _Envs(envs.episode, carry, state, after.obs, envs.running & ~over, returns, time, sums), recording
 
     def run_round(loop: _Loop) -> _Loop:
         # scenes may be large, and loops may copy what they carry: the inner loop only reads them
@@ -142,11 +153,13 @@ def run_episodes(
             (loop.envs, loop.outcome.recording),
         )
         # an idle env has the episode E, which is dropped
-        returns, lengths = (
-            whole.at[envs.episode].set(own, mode="drop")
-            for whole, own in ((loop.outcome.returns, envs.returns), (loop.outcome.lengths, envs.time))
+        means = {name: total / jnp.maximum(envs.time, 1) for name, total in envs.sums.items()}
+        returns, lengths, means = jax.tree.map(
+            lambda whole, own: whole.at[envs.episode].set(own, mode="drop"),
+            (loop.outcome.returns, loop.outcome.lengths, loop.outcome.measures),
+            (envs.returns, envs.time, means),
         )
-        return loop._replace(envs=envs, outcome=Outcome(returns, lengths, recording))
+        return loop._replace(envs=envs, outcome=Outcome(returns, lengths, means, recording))
 
     # every env begins with a refill, so these only need the right shapes
     scenes, (state, obs) = zeros_of(lambda: begin(jnp.zeros(num_envs, jnp.int32)))
@@ -156,19 +169,22 @@ def run_episodes(
         states = jax.tree.map(lambda x: lax.full((*sizes, *x.shape[1:]), 0, x.dtype), state)
         recording = Recording(states, jnp.zeros((count, env.horizon)))
     idle = jnp.zeros(num_envs, bool)
-    envs = _Envs(jnp.full(num_envs, count), network.initial_carry(num_envs), state, obs, idle, *_no_steps(num_envs))
+    envs = _Envs(
+        jnp.full(num_envs, count), network.initial_carry(num_envs), state, obs, idle, *_no_steps(num_envs, measures)
+    )
     end = lax.while_loop(
         lambda loop: (loop.started < count) | loop.envs.running.any(),
         run_round,
-        _Loop(envs, scenes, jnp.int32(0), Outcome(*_no_steps(count), recording)),
+        _Loop(envs, scenes, jnp.int32(0), Outcome(*_no_steps(count, measures), recording)),
     )
     if record:
         return end.outcome._replace(recording=end.outcome.recording._replace(scene=shared_scene))
     return end.outcome
 
 
-def _no_steps(count: int) -> tuple[Float[Array, " N"], Int[Array, " N"]]:
-    return jnp.zeros(count), jnp.zeros(count, jnp.int32)
+def _no_steps(count: int, measures: Iterable[str]) -> tuple[Array, Array, dict[str, Array]]:
+    """The returns, lengths and sums of N episodes that have not begun."""
+    return jnp.zeros(count), jnp.zeros(count, jnp.int32), {name: jnp.zeros(count) for name in measures}
 
 
 def _write(

@@ -60,6 +60,8 @@ class Evaluation:
     """Which benchmark of the domain; the empty string evaluates nothing."""
     test_levels: tuple[str, ...] = ()
     """Which of its levels; all of them if none is named."""
+    more_suites: tuple[str, ...] = ()
+    """Further benchmarks, on all of whose levels to evaluate as well."""
     evaluate_every: int = 0
     """Iterations between two evaluations; 0: only at the end."""
     episodes: int = 10
@@ -68,6 +70,11 @@ class Evaluation:
     """Episodes on each test level at the end, if another number (paper: 100 in mazes, 10 in CarRacing)."""
     greedy: bool = False
     """Take the most probable action instead of sampling one (paper: samples)."""
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        """All benchmarks, each once."""
+        return tuple(dict.fromkeys(name for name in (self.suite, *self.more_suites) if name))
 
     @property
     def last_episodes(self) -> int:
@@ -131,7 +138,8 @@ class Config(Generic[S]):
             raise InputError(f"{self.method.name} needs a teacher, and {domain.name} has no network for one.")
         student = self.setup.student(domain)
         parts = Parts(domain, student, ppo, teacher, teacher_ppo, self.num_envs, self.num_steps)
-        self.test_levels(domain)
+        for suite in self.evaluation.suites:
+            self.test_levels(domain, suite)
         curriculum = Curriculum(self.method, parts, self.devices or _most_devices(parts))
         _check_minibatches(parts, curriculum.mesh.size)
         return curriculum
@@ -169,9 +177,10 @@ class Config(Generic[S]):
                 "raise replay_rate, or let it train on new levels."
             )
 
-    def test_levels(self, domain: Domain) -> tuple[TestLevel, ...]:
-        """The benchmark to evaluate on; empty if there is to be none."""
-        suite, names = self.evaluation.suite, self.evaluation.test_levels
+    def test_levels(self, domain: Domain, suite: str | None = None) -> tuple[TestLevel, ...]:
+        """The benchmark to evaluate on, or a further one; empty if there is to be none."""
+        suite = self.evaluation.suite if suite is None else suite
+        names = self.evaluation.test_levels if suite == self.evaluation.suite else ()
         if not suite:
             return ()
         if suite not in domain.suites:

@@ -5,11 +5,12 @@
       metrics.csv             a row for each iteration
       timing.csv              how long each took: apart, because it is never the same twice
       evaluations.csv         a row for each test level and evaluation
+      episodes.csv            a row for each of their episodes
       levels/00000120.json    a snapshot of the curriculum after iteration 120
       checkpoints/, archive/  all that is needed to go on
       policy.safetensors      the student's parameters, and what the logs held when they were saved
       report.html             what `tutelage report` makes of it
-      eval-*.csv, *.gif       what `tutelage eval` and `tutelage play` found
+      eval-*.csv, *.gif       what `tutelage eval` and `tutelage play` found; episodes-*.csv: each of eval's episodes
       tensorboard/            what `--track tensorboard` was sent
 
 run = Run.load("runs/maze-plr-perp")
@@ -55,7 +56,8 @@ from tutelage.training.config import Config
 from tutelage.training.presets.choices import checked_name
 from tutelage.types import Domain, InputError, Json
 
-CONFIG, METRICS, TIMING, EVALUATIONS = "config.json", "metrics.csv", "timing.csv", "evaluations.csv"
+CONFIG, METRICS, TIMING = "config.json", "metrics.csv", "timing.csv"
+EVALUATIONS, EPISODES = "evaluations.csv", "episodes.csv"
 LEVELS, CHECKPOINTS, ARCHIVE, POLICY, REPORT = "levels", "checkpoints", "archive", "policy.safetensors", "report.html"
 
 PUBLISHED = ".tutelage-published"
@@ -89,6 +91,9 @@ TIMING_COLUMNS = ("iteration", "seconds", "steps_per_second")
 
 EVALUATION_COLUMNS = (*PROGRESS, "suite", "level", "episodes", "greedy", "solved", "return", "length")
 
+EPISODE_COLUMNS = ("iteration", "suite", "level", "episode", "return", "length")
+"""Followed by the domain's measures."""
+
 SNAPSHOT_ENTRY = {"id", "parent", "generation", "score", "return", "about", "level"}
 """What a snapshot says at least of each of its levels."""
 
@@ -107,7 +112,8 @@ class Saved(NamedTuple):
         """As `checkpoints.read` found it."""
         try:
             progress = Progress(*about["progress"])
-            logs = {name: Mark(*mark) for name, mark in about["logs"].items()}
+            # runs of older versions have no log of episodes
+            logs = {EPISODES: Mark(0, None)} | {name: Mark(*mark) for name, mark in about["logs"].items()}
             counts = (*progress, *(mark.size for mark in logs.values()))
             if not all(isinstance(x, int) and x >= 0 for x in counts) or not logs.keys() >= {*_PARSERS, LEVELS}:
                 raise ValueError
@@ -177,6 +183,10 @@ class Run:
     def evaluations(self) -> list[Row]:
         """Rows of the tidy table; `solved` is None where nothing counts as solved."""
         return self._rows(EVALUATIONS)
+
+    def episodes(self) -> list[Row]:
+        """A row for each episode of the evaluations; runs of older versions have none."""
+        return self._rows(EPISODES)
 
     def snapshots(self) -> list[dict[str, Json]]:
         """What the curriculum looked like, in order of time."""
@@ -347,8 +357,15 @@ def _evaluation(row: Mapping[str, str]) -> Row:
     }
 
 
+def _episode(row: Mapping[str, str]) -> Row:
+    words = {name: row[name] for name in ("suite", "level")}
+    numbers = {name: int(row[name]) for name in ("iteration", "episode", "length")}
+    return words | numbers | {name: float(x or "nan") for name, x in row.items() if name not in words | numbers}
+
+
 _PARSERS: Mapping[str, Callable[[Mapping[str, str]], Row]] = {
     METRICS: _metrics,
     TIMING: _timing,
     EVALUATIONS: _evaluation,
+    EPISODES: _episode,
 }

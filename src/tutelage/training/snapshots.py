@@ -10,13 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tutelage.curriculum.curator import Buffer
+from tutelage.curriculum.curator import Buffer, sample
 from tutelage.curriculum.curriculum import Curriculum
 from tutelage.curriculum.step import State
 from tutelage.learning import returns
 from tutelage.learning.network import Params
 from tutelage.learning.rollout import collect_rollout
 from tutelage.types import Json, Key, Level
+
+
+DRAWN = 8
+"""Levels that a snapshot draws as for training."""
 
 
 class Snapshots:
@@ -48,6 +52,8 @@ class Snapshots:
             levels = jax.tree.map(lambda x: x[slots], buffer.entries.level)
             entries = [_entry(buffer, slot) for slot in slots]
             about = {"source": "buffer", "size": int(buffer.size), "capacity": len(buffer.scored_at)}
+            if buffer.size:
+                about["drawn"] = self._drawn(buffer, jax.random.fold_in(key, 3))
             if self.metrics:
                 about["true_regret"] = self._true_regret(params, buffer, sample_key)
         found = self._play(params, levels, len(entries), play_key)
@@ -58,6 +64,14 @@ class Snapshots:
                 for i, (entry, seen) in enumerate(zip(entries, found, strict=True))
             ]
         }
+
+    def _drawn(self, buffer: Buffer, key: Key) -> list[Json]:
+        """A few levels as the curator draws them for training, which are not those with the highest scores."""
+        curator = self.curriculum.method.curator
+        assert curator is not None
+        slots = np.asarray(jax.jit(partial(sample, curator, count=DRAWN))(buffer, key))
+        to_json = self.curriculum.parts.domain.design.to_json
+        return [to_json(jax.tree.map(lambda x, slot=slot: x[slot], buffer.entries.level)) for slot in slots]
 
     def _true_regret(self, params: Params, buffer: Buffer, key: Key) -> float:
         """The optimal return less the student's, the mean over a fair sample of the buffer; NaN if it is empty."""

@@ -31,6 +31,8 @@ from tutelage.training.run import (
     ARCHIVE,
     CHECKPOINTS,
     CONFIG,
+    EPISODE_COLUMNS,
+    EPISODES,
     EVALUATION_COLUMNS,
     EVALUATIONS,
     LEVELS,
@@ -57,7 +59,7 @@ from tutelage.types import InputError, Json
 
 STAGED = ".tutelage-staged"
 
-_OLD = (LEVELS, ARCHIVE, TENSORBOARD, REPORT, "eval-*.csv", "*.gif", "*.damaged-*")
+_OLD = (LEVELS, ARCHIVE, TENSORBOARD, REPORT, "eval-*.csv", "episodes-*.csv", "*.gif", "*.damaged-*")
 """What a run that is being published does not have yet, so that it belongs to the run before it."""
 
 
@@ -135,7 +137,7 @@ def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = 
     state = checkpoints.fit(checkpoint.arrays, like, checkpoint.path)
     logs, damaged = {}, list[Path]()
     with run.advising():
-        for name, columns in _columns(names).items():
+        for name, columns in _columns(run, names).items():
             path = run.directory / name
             try:
                 logs[name] = marked(path, read(path, b""), saved.logs[name])
@@ -207,7 +209,7 @@ class RunWriter:
         self.run, self.place, self._inode = run, place, run.directory.stat()
         self._logs = {
             name: Log(place / name, columns, logs.get(name, b""), exact=name != TIMING)
-            for name, columns in _columns(names).items()
+            for name, columns in _columns(run, names).items()
         }
         self._snapshots = snapshots_tally(place / LEVELS, iteration)
 
@@ -314,8 +316,13 @@ def say(sentence: str) -> None:
     print(f"tutelage: {sentence}", file=sys.stderr, flush=True)
 
 
-def _columns(names: Sequence[str]) -> dict[str, Sequence[str]]:
-    return {METRICS: [*PROGRESS, *names], TIMING: TIMING_COLUMNS, EVALUATIONS: EVALUATION_COLUMNS}
+def _columns(run: Run, names: Sequence[str]) -> dict[str, Sequence[str]]:
+    return {
+        METRICS: [*PROGRESS, *names],
+        TIMING: TIMING_COLUMNS,
+        EVALUATIONS: EVALUATION_COLUMNS,
+        EPISODES: [*EPISODE_COLUMNS, *run.domain.measures],
+    }
 
 
 def _complete_publishing(directory: Path) -> None:

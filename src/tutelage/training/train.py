@@ -25,7 +25,7 @@ from tutelage.curriculum.step import State
 from tutelage.evaluation.evaluate import Evaluator
 from tutelage.training.config import Config
 from tutelage.training.progress import ProgressBar
-from tutelage.training.run import EVALUATIONS, METRICS, TIMING, Progress, Run, write_config
+from tutelage.training.run import EPISODES, EVALUATIONS, METRICS, TIMING, Progress, Run, write_config
 from tutelage.training.serialization import differences
 from tutelage.training.snapshots import Snapshots
 from tutelage.training.storage import RunWriter, check_free, protagonist, restore, say, writing
@@ -60,15 +60,19 @@ class Programs:
     def _prepare(self, config: Config[Any]) -> None:
         self.config, self.curriculum = config, config.curriculum()
         domain, student = self.curriculum.parts.domain, self.curriculum.parts.student
-        levels, evaluation = config.test_levels(domain), config.evaluation
-        self.evaluator = self.last_evaluator = None
-        if levels:
+        evaluation = config.evaluation
+        self.evaluators: dict[str, Evaluator] = {}
+        """By suite."""
+        self.last_evaluators: dict[str, Evaluator] = {}
+        """Those of the run's end."""
+        for suite in evaluation.suites:
+            levels = config.test_levels(domain, suite)
             evaluator = partial(
                 Evaluator, domain, levels, student, greedy=evaluation.greedy, devices=self.curriculum.mesh.size
             )
-            self.evaluator = self.last_evaluator = evaluator(episodes=evaluation.episodes)
+            self.evaluators[suite] = self.last_evaluators[suite] = evaluator(episodes=evaluation.episodes)
             if evaluation.last_episodes != evaluation.episodes:
-                self.last_evaluator = evaluator(episodes=evaluation.last_episodes)
+                self.last_evaluators[suite] = evaluator(episodes=evaluation.last_episodes)
         self.snapshots = Snapshots(self.curriculum, config.storage.snapshot_levels)
 
     def check(self, config: Config[Any]) -> None:
@@ -249,13 +253,14 @@ def _loop(
                 tracking.log(progress.steps, scalars | {"steps_per_second": rate})
             bar.update(progress.steps - before.steps, scalars)
 
-            evaluator = programs.last_evaluator if last else programs.evaluator
-            if evaluator and (last or _due(progress.iteration, evaluation.evaluate_every)):
-                means = _evaluate(writer, evaluator, state, progress, keys.evaluate)
+            due = last or _due(progress.iteration, evaluation.evaluate_every)
+            for suite, evaluator in (programs.last_evaluators if last else programs.evaluators).items() if due else ():
+                means = _evaluate(writer, suite, evaluator, state, progress, keys.evaluate)
                 if tracking:
-                    tracking.log(progress.steps, {f"test/{name}": mean for name, mean in means.items()})
+                    prefix = "test" if suite == evaluation.suite else f"test/{suite}"
+                    tracking.log(progress.steps, {f"{prefix}/{name}": mean for name, mean in means.items()})
                 shown = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
-                bar.write(f"{progress.steps:>12,} steps: on the suite {evaluation.suite}, mean {shown}")
+                bar.write(f"{progress.steps:>12,} steps: on the suite {suite}, mean {shown}")
 
             by_iterations = storage.archive_unit == "iterations"
             done, now = (x.iteration if by_iterations else x.updates for x in (before, progress))
@@ -268,17 +273,18 @@ def _loop(
     return run
 
 
-def _evaluate(writer: RunWriter, evaluator: Evaluator, state: State, progress: Progress, key: Key) -> dict[str, float]:
+def _evaluate(
+    writer: RunWriter, suite: str, evaluator: Evaluator, state: State, progress: Progress, key: Key
+) -> dict[str, float]:
     """Let the protagonist play the test levels and log it. Means over the levels."""
     scores = evaluator(protagonist(state), jax.random.fold_in(key, progress.iteration))
-    evaluation = writer.run.config.evaluation
     rows: list[dict[str, Json]] = [
         progress._asdict()
         | {
-            "suite": evaluation.suite,
+            "suite": suite,
             "level": score.level,
             "episodes": score.episodes,
-            "greedy": evaluation.greedy,
+            "greedy": evaluator.greedy,
             "solved": score.solved,
             "return": score.mean_return,
             "length": score.mean_length,
@@ -286,6 +292,8 @@ def _evaluate(writer: RunWriter, evaluator: Evaluator, state: State, progress: P
         for score in scores
     ]
     writer.append(EVALUATIONS, *rows)
+    place = {"iteration": progress.iteration, "suite": suite}
+    writer.append(EPISODES, *(place | row for score in scores for row in score.rows()))
     return {
         name: float(np.mean([row[name] for row in rows])) for name in ("solved", "return") if rows[0][name] is not None
     }

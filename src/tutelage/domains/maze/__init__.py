@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from tutelage.domains.maze.design import MazeDesign
-from tutelage.domains.maze.env import MazeEnv
+from tutelage.domains.maze.env import MazeEnv, wall_at
 from tutelage.domains.maze.image import frame
 from tutelage.domains.maze.level import Level
 from tutelage.domains.maze.oracle import optimal_return
@@ -41,4 +42,6 @@ def domain(
         optimal_return=optimal_return,
         solved_above=0.0,
         frame=frame,
+        # the paper's agents seem to follow walls ("an approximate right-hand rule")
+        measures={"wall_right": partial(wall_at, 1), "wall_left": partial(wall_at, -1)},
     )

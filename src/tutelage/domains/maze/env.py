@@ -141,6 +141,12 @@ class MazeEnv(Env):
         return Obs(image.reshape(view, view, 3), state.direction.astype(jnp.uint8))
 
 
+def wall_at(turn: int, env: MazeEnv, scene: Scene, state: State) -> jax.Array:
+    """Whether a wall is beside the agent, `turn` quarter turns to the right of where it looks: 1 at its right hand."""
+    row, column = state.agent + _heading(state.direction + turn)
+    return scene.level.walls[row, column].astype(jnp.float32)
+
+
 def _words(view: int) -> int:
     """Q: how many 32-bit words hold the rows of a view."""
     return -(-view // (32 // view))
