@@ -42,7 +42,7 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
     options = ["--suite", "maze", "--levels", "PerfectMaze11", "SimpleCrossing", "--episodes", "5"]
     main(["eval", str(directory), str(directory), *options, "--baselines", "--out", str(tmp_path / "out.csv")])
     printed = capsys.readouterr().out
-    solved, more, returns, regret, right, left, where = printed.strip().split("\n\n")  # five wide columns: two tables
+    solved, more, returns, regret, left, right, where = printed.strip().split("\n\n")  # five wide columns: two tables
     assert str(tmp_path / "out.csv") in where
     policies = [directory, directory, "untrained", "random", "optimal"]
     heads = [
@@ -60,7 +60,8 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
     rows = rows_of(tmp_path / "out.csv")
     about, rate = ["policy", "steps", "suite", "level", "episodes", "greedy"], ["solved", "solved_low", "solved_high"]
     worst = [f"regret_worst_{share}" for share in ("10", "1", "01")]
-    assert list(rows[0]) == [*about, *rate, "return", "return_error", "length", "regret", *worst, "wall_right", "wall_left"]
+    walls = ["wall_left", "wall_right"]
+    assert list(rows[0]) == [*about, *rate, "return", "return_error", "length", "regret", *worst, *walls]
     assert [row["policy"] for row in rows[::2]] == [str(directory)] * 2 + ["untrained", "random", "optimal"]
     assert rows[0] == rows[2]  # the same run twice
     for row in rows:

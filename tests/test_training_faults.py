@@ -134,7 +134,7 @@ VERBS = {
     "policy": lambda run: Run.load(run).params,
 }
 
-READERS = {"metrics.csv": "metrics", "timing.csv": "timing", "evaluations.csv": "evaluations", "episodes.csv": "episodes"}
+READERS = {f"{name}.csv": name for name in ("metrics", "timing", "evaluations", "episodes")}
 
 LOST = "of the .* lines that were saved.* tutelage resume .* --repair-logs"
 OTHER = "does not hold what was saved.* tutelage resume .* --repair-logs"

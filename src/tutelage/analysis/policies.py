@@ -62,7 +62,8 @@ class PolicyScore:
         solved = score.solved
         low, high = (None, None) if solved is None else wilson(solved, score.episodes)[1:]
         about = policy, steps, suite, score.level, score.episodes, greedy
-        values = score.mean_return, score.return_error, score.mean_length, *map(score.regret, (1.0, *WORST))
+        everything, ten, one, tenth = map(score.regret, (1.0, *WORST))
+        values = score.mean_return, score.return_error, score.mean_length, everything, ten, one, tenth
         measures = {name: float(np.mean(x)) for name, x in score.measures.items()}
         return cls(*about, solved, low, high, *values, measures)
 
@@ -93,13 +94,14 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
         def number(name: str) -> float | None:
             return float(row[name]) if row[name] else None
 
-        solved, low, high, value, error, *rest = map(number, list(COLUMNS.values())[6:])
+        solved, low, high, value, error, length, mean, ten, one, tenth = map(number, list(COLUMNS.values())[6:])
         if value is None:
             raise ValueError("a return is missing")
         steps, episodes = int(row["steps"]) if row["steps"] else None, int(row["episodes"])
         about = row["policy"], steps, row["suite"], row["level"], episodes, greedy[row["greedy"]]
         measures = {name: float(x) for name, x in row.items() if x and name not in COLUMNS.values()}
-        return PolicyScore(*about, solved, low, high, value, math.nan if error is None else error, *rest, measures)
+        values = value, math.nan if error is None else error, length, mean, ten, one, tenth
+        return PolicyScore(*about, solved, low, high, *values, measures)
 
     try:
         rows = [parsed(row) for row in read_csv(path)]

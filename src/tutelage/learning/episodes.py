@@ -72,7 +72,7 @@ def run_episodes(
     same_level: bool = False,
     greedy: bool = False,
     record: bool = False,
-    measures: Mapping[str, Measure] = {},  # noqa: B006, it is only read
+    measures: Mapping[str, Measure] = {},
 ) -> Outcome:
     """Run one episode for each key, to its end.
 

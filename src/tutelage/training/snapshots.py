@@ -18,7 +18,6 @@ from tutelage.learning.network import Params
 from tutelage.learning.rollout import collect_rollout
 from tutelage.types import Json, Key, Level
 
-
 DRAWN = 8
 """Levels that a snapshot draws as for training."""
 
