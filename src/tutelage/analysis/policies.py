@@ -62,10 +62,10 @@ class PolicyScore:
         solved = score.solved
         low, high = (None, None) if solved is None else wilson(solved, score.episodes)[1:]
         about = policy, steps, suite, score.level, score.episodes, greedy
-        everything, ten, one, tenth = map(score.regret, (1.0, *WORST))
-        values = score.mean_return, score.return_error, score.mean_length, everything, ten, one, tenth
+        values = score.mean_return, score.return_error
+        mean, ten, one, tenth = map(score.regret, (1.0, *WORST))
         measures = {name: float(np.mean(x)) for name, x in score.measures.items()}
-        return cls(*about, solved, low, high, *values, measures)
+        return cls(*about, solved, low, high, *values, score.mean_length, mean, ten, one, tenth, measures)
 
     @property
     def is_baseline(self) -> bool:
@@ -100,8 +100,8 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
         steps, episodes = int(row["steps"]) if row["steps"] else None, int(row["episodes"])
         about = row["policy"], steps, row["suite"], row["level"], episodes, greedy[row["greedy"]]
         measures = {name: float(x) for name, x in row.items() if x and name not in COLUMNS.values()}
-        values = value, math.nan if error is None else error, length, mean, ten, one, tenth
-        return PolicyScore(*about, solved, low, high, *values, measures)
+        values = value, math.nan if error is None else error
+        return PolicyScore(*about, solved, low, high, *values, length, mean, ten, one, tenth, measures)
 
     try:
         rows = [parsed(row) for row in read_csv(path)]
