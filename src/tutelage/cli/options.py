@@ -13,7 +13,7 @@ import jax
 from tutelage.learning.mesh import use_cores
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import check_seed
-from tutelage.training.run import CONFIG, EVALUATIONS, METRICS, POLICY, TIMING, Run
+from tutelage.training.run import CONFIG, EPISODES, EVALUATIONS, METRICS, POLICY, TIMING, Run
 from tutelage.types import InputError, Key
 
 
@@ -42,7 +42,7 @@ def check_file(path: Path, option: str) -> None:
     """Refuse a place where no file can be written."""
     if path.is_dir():
         raise InputError(f"{path} is a directory: give {option} a file, such as {path / 'name'}.")
-    if path.name in (CONFIG, METRICS, TIMING, EVALUATIONS, POLICY) and (path.parent / CONFIG).exists():
+    if path.name in (CONFIG, METRICS, TIMING, EVALUATIONS, EPISODES, POLICY) and (path.parent / CONFIG).exists():
         raise InputError(f"{path} belongs to the run in {path.parent}: give {option} another name.")
     check_directory(path.parent, option, path)
 
