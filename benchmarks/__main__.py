@@ -1,4 +1,4 @@
-"""How fast this machine is: environments alone, and whole training iterations.
+"""How fast this machine is: environments alone, whole training iterations, and one commit beside another.
 
 Figures to be compared are taken in turns within one run.
 """
@@ -14,6 +14,7 @@ import tyro
 from tyro.conf import subcommand
 
 from benchmarks import timing
+from benchmarks.commits import Commits
 from benchmarks.mazes import minigrid_steps_per_second, steps_per_second
 from benchmarks.racing import compare, prepare
 from tutelage.curriculum.curator import Curator
@@ -192,6 +193,7 @@ def main() -> None:
         Annotated[EnvSpeed, subcommand("env")]
         | Annotated[TrainingSpeed, subcommand("train")]
         | Annotated[RacingSpeed, subcommand("racing")]
+        | Annotated[Commits, subcommand("commits")]
     )
     try:
         tyro.cli(verbs, prog="python -m benchmarks", description=__doc__).run()

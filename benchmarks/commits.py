@@ -1,0 +1,119 @@
+"""Is one commit faster than another? Both run the same training command, in turns, on the same machine.
+
+Only the command line and a run's `timing.csv` are used, so commits with other names inside can be compared, too. Machines
+are noisy: the ratio of each turn's two times is taken, and a difference counts only if the 95 % interval of their mean
+(Student's t on the logarithms) leaves out 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy import stats
+
+from tutelage.types import InputError
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one run of the command took."""
+
+    iterations: float
+    """Seconds of all iterations but the first tenth, which compile."""
+    processor: float
+    """CPU-seconds of the whole command."""
+    start: float
+    """Seconds until the first iteration began, and what came after the last: all that is no iteration."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """New time over old time: the geometric mean over turns, and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, old: Sequence[float], new: Sequence[float]) -> Ratio:
+        """Of paired times."""
+        logs = [math.log(b / a) for a, b in zip(old, new, strict=True)]
+        mean = statistics.fmean(logs)
+        error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+        half = float(stats.t.ppf(0.975, max(len(logs) - 1, 1))) * error
+        return cls(*(math.exp(x) if x < 700 else math.inf for x in (mean, mean - half, mean + half)))
+
+    @property
+    def verdict(self) -> str:
+        """A word for it."""
+        return "faster" if self.high < 1 else "slower" if self.low > 1 else "no difference beyond noise"
+
+
+@dataclass(frozen=True)
+class Commits:
+    """Compare the speed of two commits: both train with the same options, in turns."""
+
+    old: str
+    """A commit, branch or tag."""
+    new: str = "HEAD"
+    """Another one."""
+    options: tuple[str, ...] = ("plr-perp", "--preset", "laptop", "--total-steps", "1500000")
+    """Of `tutelage train`."""
+    turns: int = 5
+    """How often each of them runs, after one run that fills its cache of compiled programs."""
+
+    def run(self) -> None:
+        """Print a table: both medians, the ratio with its interval, and whether that is more than noise."""
+        if self.turns < 2:
+            raise InputError("A comparison needs at least two turns, or there is no telling what is noise.")
+        with tempfile.TemporaryDirectory() as scratch:
+            places = {name: Path(scratch) / name for name in ("old", "new")}
+            try:
+                for name, revision in (("old", self.old), ("new", self.new)):
+                    _git("worktree", "add", "--detach", "--quiet", str(places[name]), revision)
+                    self._turn(places[name])
+                taken: dict[str, list[Turn]] = {name: [] for name in places}
+                for turn in range(self.turns):
+                    for name, place in places.items():
+                        taken[name].append(self._turn(place))
+                    print(f"turn {turn + 1} of {self.turns}; load {os.getloadavg()[0]:.1f}", flush=True)
+            finally:
+                for place in places.values():
+                    subprocess.run(["git", "worktree", "remove", "--force", str(place)], capture_output=True, check=False)
+        print(f"\n{'seconds, median':>22} {'old':>9} {'new':>9} {'new/old':>8}  95 % interval")
+        for what in ("iterations", "processor", "start"):
+            old, new = ([getattr(turn, what) for turn in taken[name]] for name in ("old", "new"))
+            ratio = Ratio.of(old, new)
+            medians = f"{statistics.median(old):9.2f} {statistics.median(new):9.2f}"
+            print(f"{what:>22} {medians} {ratio.mean:8.3f}  {ratio.low:.3f} … {ratio.high:.3f}: {ratio.verdict}")
+
+    def _turn(self, place: Path) -> Turn:
+        out, cache = place / "run", place / "cache"
+        environment = os.environ | {"PYTHONPATH": str(place / "src"), "JAX_COMPILATION_CACHE_DIR": str(cache)}
+        command = [sys.executable, "-m", "tutelage", "train", *self.options, "--out", str(out), "--overwrite"]
+        before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        done = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, check=False)
+        wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode:
+            raise InputError(f"{' '.join(command[2:])} failed in {place.name}: {done.stderr.strip()[-500:]}")
+        with (out / "timing.csv").open() as file:
+            seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
+        processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return Turn(sum(seconds[len(seconds) // 10 :]), processor, wall - sum(seconds))
+
+
+def _git(*arguments: str) -> None:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(f"git {' '.join(arguments[:2])} failed: {done.stderr.strip()}")
