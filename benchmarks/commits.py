@@ -1,8 +1,8 @@
 """Is one commit faster than another? Both run the same training command, in turns, on the same machine.
 
-Only the command line and a run's `timing.csv` are used, so commits with other names inside can be compared, too. Machines
-are noisy: the ratio of each turn's two times is taken, and a difference counts only if the 95 % interval of their mean
-(Student's t on the logarithms) leaves out 1.
+Only the command line and a run's `timing.csv` are used, so commits with other names inside can be compared, too.
+Machines are noisy: the ratio of each turn's two times is taken, and a difference counts only if the 95 % interval of
+their mean (Student's t on the logarithms) leaves out 1.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Commits:
                     print(f"turn {turn + 1} of {self.turns}; load {os.getloadavg()[0]:.1f}", flush=True)
             finally:
                 for place in places.values():
-                    subprocess.run(["git", "worktree", "remove", "--force", str(place)], capture_output=True, check=False)
+                    remove = ["git", "worktree", "remove", "--force", str(place)]
+                    subprocess.run(remove, capture_output=True, check=False)
         print(f"\n{'seconds, median':>22} {'old':>9} {'new':>9} {'new/old':>8}  95 % interval")
         for what in ("iterations", "processor", "start"):
             old, new = ([getattr(turn, what) for turn in taken[name]] for name in ("old", "new"))
