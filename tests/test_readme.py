@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 TEXT = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/getting_started.md"))
 
-SMALLER = {"train": ["--preset", "tiny"], "eval": ["--episodes", "1"]}
+SMALLER = {"train": ["--preset", "tiny", "--total-steps", "2560"], "eval": ["--episodes", "1"]}
 """What is added to a command so that it takes seconds; the last value of an option counts."""
 
 
