@@ -54,6 +54,19 @@ def test_a_preset_gives_the_defaults_and_options_change_them(method):
     assert default_config([method, "--preset=tiny", "--domain=maze"]) == MazeSetup.preset("tiny", method)
 
 
+@pytest.mark.parametrize("blocks", [("--blocks", "50"), ("--blocks=50",)])
+def test_fifty_blocks_choose_the_papers_other_defaults_and_options_still_win(blocks):
+    assert _parse(["train", "paired", "--preset", "paper", *blocks]).config == MazeSetup.preset("paper", "paired", 50)
+    own = ["--total-steps", "1000", "--teacher-lstm"]
+    config = _parse(["train", "paired", *own, "--preset", "paper", *blocks]).config
+    assert (config.setup.blocks, config.total_steps, config.setup.teacher_lstm) == (50, 1000, True)
+
+
+def test_a_number_of_blocks_that_is_none_is_refused(capsys):
+    for words in (["--blocks"], ["--blocks", "many"], ["--blocks", "-3"]):
+        assert "blocks" in refused(["train", "dr", "--preset", "paper", *words], capsys)
+
+
 def test_a_word_that_looks_like_a_method_does_not_choose_the_preset():
     verb = _parse(["train", "plr", "--preset", "tiny", "--out", "dr"])
     assert verb.config == MazeSetup.preset("tiny", "plr")

@@ -31,6 +31,7 @@ def two_episodes():
     [
         (scores.max_mc, (0.7 + 0.5 + 0.6 + 0.4) / 4),
         (scores.max_mc_start, (0.7 + 0.6) / 2),
+        (scores.max_mc_start_clipped, (0.7 + 0.6) / 2),
         (scores.positive_value_loss, (0.5 + 0.3) / 4),
         (scores.l1_value_loss, (0.2 + 0.4 + 0.5 + 0.3) / 4),
         (scores.paired_regret, 0.25),
@@ -48,10 +49,12 @@ def test_max_mc_uses_the_best_return_ever_seen_not_this_visit():
     np.testing.assert_allclose(higher - scores.max_mc(evidence), 0.1, rtol=1e-5)
 
 
-def test_max_mc_may_be_negative_but_its_dense_form_may_not():
-    evidence = two_episodes()._replace(best_return=jnp.float32(0.0))
+def test_max_mc_may_be_negative_but_the_released_dense_form_may_not():
+    evidence = two_episodes()._replace(best_return=jnp.float32(0.25))
     assert scores.max_mc(evidence) < 0
-    assert scores.max_mc_start(evidence) == 0
+    np.testing.assert_allclose(scores.max_mc_start(evidence), (0.05 - 0.05) / 2, atol=1e-7)
+    np.testing.assert_allclose(scores.max_mc_start_clipped(evidence), (0.05 + 0) / 2, rtol=1e-6)
+    assert scores.max_mc_start(evidence._replace(best_return=jnp.float32(0.0))) < 0
 
 
 def test_utilities_by_hand():
@@ -69,6 +72,7 @@ def test_scores_and_utilities_declare_what_they_need():
     declared = {
         scores.max_mc: set(),
         scores.max_mc_start: set(),
+        scores.max_mc_start_clipped: set(),
         scores.positive_value_loss: set(),
         scores.l1_value_loss: set(),
         scores.paired_regret: {Need.BOTH_STUDENTS},

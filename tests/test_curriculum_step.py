@@ -278,6 +278,23 @@ def test_scores_need_a_domain_that_knows_what_they_ask():
         Curriculum(Method(curator=replace(CURATOR, score=scores.learnability)), blind)
 
 
+def test_regret_and_best_returns_may_be_discounted():
+    """A ferry earns 1 at its last of REACHES steps or nothing, so discounting is one factor for every return."""
+    parts = replace(PARTS, ppo=replace(PPOS[0], gamma=0.5), num_envs=64)
+    method = replace(REPAIRED, curator=Curator(capacity=64, replay_rate=0.0), train_on_new=True)
+    plain, discounted = (run(Curriculum(replace(method, discounted_returns=flag), parts), 1) for flag in (False, True))
+    factor = 0.5 ** (ferry.REACHES - 1)
+    best = [states[-1].buffers.entries.best_return for states, _ in (plain, discounted)]
+    assert best[0].max() == 1
+    np.testing.assert_allclose(best[1], factor * best[0], rtol=1e-6)
+    utility, return_ = (
+        [metrics[0][name] for _, metrics in (plain, discounted)] for name in ("teacher/utility", "new/return")
+    )
+    assert utility[0] > 0
+    np.testing.assert_allclose(utility[1], factor * utility[0], rtol=1e-6)
+    assert return_[0] == return_[1]
+
+
 def test_a_fixed_generator_and_true_regret():
     """Levels come from the given set only, and an oracle's regret is that of the best possible policy."""
     few = jax.vmap(DOMAIN.design.sample)(jax.random.split(jax.random.key(3), 3))

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from tutelage.learning import mesh
 from tutelage.learning.returns import (
+    discounted,
     RunningMoments,
     discounted_sums,
     endings,
@@ -165,3 +166,8 @@ def test_updates_give_the_moments_of_all_values_together(devices):
 
 def test_the_std_is_one_before_anything_was_seen():
     assert zero_moments().std == 1
+
+
+def test_discounting_counts_steps_from_the_beginning_of_each_episode():
+    reward, first = jnp.array([1.0, 2.0, 4.0, 8.0, 16.0]), jnp.array([True, False, False, True, False])
+    assert_allclose(discounted(reward, first, 0.5), [1, 1, 1, 8, 8])

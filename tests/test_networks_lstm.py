@@ -19,6 +19,7 @@ from tutelage.networks.maze_student import MazeStudent, maze_student, plain_maze
 from tutelage.types import InputError
 
 TINY = MazeStudent(actions=3, filters=4, embedding=2, hidden=8, head=(12, 16))
+WITHOUT_LSTM = MazeStudent(actions=3, filters=4, embedding=2, hidden=None, head=(12, 16))
 RELEASED = MazeStudent(actions=7, filters=3, hidden=12, head=(32,), activation=nn.tanh)
 
 
@@ -53,7 +54,8 @@ def make(module: MazeStudent, length: int, batch: int, view: int = 5, seed: int 
         inputs = np.prod(like.shape[:-1]) if len(like.shape) > 1 else 16
         return jnp.asarray(random.normal(0, inputs**-0.5, like.shape), like.dtype)
 
-    carry = tuple(jnp.asarray(random.normal(size=(batch, module.hidden)), jnp.float32) for _ in "hc")
+    parts = "hc" if module.hidden else ""
+    carry = tuple(jnp.asarray(random.normal(size=(batch, module.hidden)), jnp.float32) for _ in parts)
     return Case(jax.tree.map(draw, shapes), carry, obs, jnp.asarray(random.random((length, batch)) < 0.2))
 
 
@@ -190,9 +192,20 @@ def test_halved_columns_turn_sigmoids_into_tanh():
     assert_allclose(g, jnp.tanh(z[4:6]), rtol=1e-6)
 
 
-def test_both_networks_say_they_remember():
+def test_both_networks_say_whether_they_remember():
     assert maze_student(TINY).recurrent
     assert plain_maze_student(TINY).recurrent
+    assert not maze_student(WITHOUT_LSTM).recurrent
+
+
+def test_fast_equals_plain_without_an_lstm_and_sees_one_step_only():
+    case = make(WITHOUT_LSTM, 3, 2)
+    theirs, their_grads = compiled(plain_maze_student(WITHOUT_LSTM))(case)
+    ours, our_grads = compiled(maze_student(WITHOUT_LSTM))(case)
+    assert worst_error(ours, theirs) < 2e-6
+    assert worst_error(our_grads, their_grads) < 1e-5
+    last = apply(maze_student(WITHOUT_LSTM), case.steps(2, 3))[1]
+    assert_allclose(last.value[0], ours[1].value[2], rtol=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [{"hidden": -4}, {"hidden": 0}, {"head": (-1,)}, {"filters": 0}, {"embedding": 0}])

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from tutelage.domains.racing import RacingDesign, RacingEnv, View
 from tutelage.learning.network import Network
 from tutelage.networks.racing_student import RacingStudent, plain_racing_student, racing_student
-from tutelage.networks.racing_teacher import racing_teacher
+from tutelage.networks.racing_teacher import RacingTeacher, racing_teacher
 from tutelage.types import Box
 
 BOX = Box((-1.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -63,8 +63,8 @@ def test_fast_is_plain(module, shape):
 
 
 def test_the_paper_and_the_released_code_end_in_256_features():
-    released = RacingStudent(BOX, kernels=(4, 3, 3, 3, 3, 3))
-    for module, shape in ((RacingStudent(BOX), (84, 84, 3)), (released, (96, 96, 12))):
+    released = RacingStudent(BOX, kernels=(4, 3, 3, 3, 3, 3), head=(100,))
+    for module, shape in ((RacingStudent(BOX, head=(100,)), (84, 84, 3)), (released, (96, 96, 12))):
         obs = jax.ShapeDtypeStruct((1, 1, *shape), jnp.uint8)
         params = jax.eval_shape(racing_student(module).init, jax.random.key(0), obs)
         assert params["actor"]["layer0"]["kernel"].shape == (256, 100)
@@ -74,7 +74,7 @@ def test_the_paper_and_the_released_code_end_in_256_features():
 @pytest.mark.parametrize(("centered", "expected"), [(False, (0, 128 / 255, 1)), (True, (-1, 0, 127 / 128))])
 def test_pixels_become_small_numbers(centered, expected):
     """A convolution that passes pixels on, and a value that is their sum."""
-    module = RacingStudent(BOX, (1,), (1,), (1,), hidden=1, centered=centered)
+    module = RacingStudent(BOX, (1,), (1,), (1,), head=(1,), centered=centered)
     for pixel, value in zip((0, 128, 255), expected, strict=True):
         obs = jnp.full((1, 1, 1, 1, 1), pixel, jnp.uint8)
         for network in (racing_student(module), plain_racing_student(module)):
@@ -114,9 +114,19 @@ def test_the_student_takes_what_the_environment_shows():
     jax.eval_shape(network.init, jax.random.key(0), obs)
 
 
-def test_the_generator_never_chooses_a_cell_twice():
-    design, network = RacingDesign(), racing_teacher()
+def test_the_papers_pixels_give_1024_features_and_its_heads_two_layers():
+    obs = jax.ShapeDtypeStruct((1, 1, 96, 96, 3), jnp.uint8)
+    params = jax.eval_shape(racing_student(RacingStudent(BOX)).init, jax.random.key(0), obs)
+    sizes = [params["actor"][name]["kernel"].shape for name in ("layer0", "layer1", "out")]
+    assert sizes == [(1024, 256), (256, 256), (256, 6)]
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_the_generator_never_chooses_a_cell_twice(continuous):
+    """One that places points anywhere may, but never two in one place."""
+    design = RacingDesign(continuous=continuous)
     editor = design.editor
+    network = racing_teacher(RacingTeacher(editor.actions))
 
     @jax.jit
     def build(key):
@@ -128,7 +138,12 @@ def test_the_generator_never_chooses_a_cell_twice():
             policy = jax.tree.map(lambda x: x[0, 0], head.policy)
             state, after = editor.step(jax.random.fold_in(key, step), (), state, policy.sample(key))
             obs = after.obs
-        return state.cells
+        level = design.build(key, state)
+        return level.points, design.valid(level), obs
 
     # one key for all draws: only the mask can keep it from choosing the same cell again
-    assert len(set(np.asarray(build(jax.random.key(0))).tolist())) == editor.horizon
+    points, valid, obs = build(jax.random.key(0))
+    assert valid
+    assert len(set(map(tuple, np.asarray(points).tolist()))) == editor.horizon
+    assert obs.sketch.sum() == (1 if continuous else editor.horizon)
+    assert obs.mask.sum() == (100 if continuous else 88)

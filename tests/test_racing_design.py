@@ -102,6 +102,28 @@ def test_the_editor_masks_what_it_has_chosen():
     np.testing.assert_allclose(level.points, track.from_sketch(obs.sketch).points[np.argsort(np.argsort(cells))])
 
 
+def test_a_continuous_editor_takes_coordinates():
+    """Points go where the action says; the sketch shows their cells, and none is masked."""
+    design = RacingDesign(continuous=True)
+    editor = design.editor
+    assert editor.actions.high == (REACH, REACH)
+    state, obs = editor.reset(KEY, ())
+    angle = 2 * np.pi * np.arange(12) / 12
+    points = 120 * np.stack([np.cos(angle), np.sin(angle)], 1).astype(np.float32)
+    for point in points:
+        state, out = editor.step(KEY, (), state, jnp.asarray(point))
+    assert out.obs.mask.all()
+    cells = np.floor((points / (2 * REACH) + 0.5) * 10).astype(int)
+    expected = np.zeros((10, 10))
+    expected[cells[:, 1], cells[:, 0]] = 1
+    np.testing.assert_array_equal(out.obs.sketch, expected)
+    level = design.build(KEY, state)
+    assert valid(level)
+    assert np.abs(level.points - points).max() <= 0.5
+    together = design.build(KEY, state._replace(points=jnp.full((12, 2), REACH)))
+    assert valid(together)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_mutations_are_small_and_stay_valid(seed):

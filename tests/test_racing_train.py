@@ -49,7 +49,8 @@ def test_the_papers_preset_is_its_table():
     assert (curator.capacity, curator.replay_rate, curator.min_fill) == (8000, 0.5, 0.5)
     assert (curator.prioritization, curator.temperature, curator.staleness) == (proportional, 1.0, 0.7)
     assert curator.score is scores.positive_value_loss
-    assert RacingSetup.preset("paper", "repaired").method.curator.score is scores.max_mc
+    assert RacingSetup.preset("paper", "repaired").method.curator.score is scores.max_mc_start
+    assert paper.setup.head == (256, 256)
     assert paper.evaluation.last_episodes == 10
     design = paper.setup.domain().design
     assert design.disc
@@ -62,6 +63,7 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     config = RacingSetup.preset("released", "plr")
     domain = config.setup.domain()
     assert config.setup.kernels == (4, 3, 3, 3, 3, 3)
+    assert config.setup.head == (100,)
     assert domain.env.view.shape == (96, 96, 12)
     assert not domain.env.start_east
     assert not domain.env.view.zoom
@@ -71,7 +73,7 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     assert config.setup.centered_pixels
     assert config.ppo.value_loss == config.teacher_ppo.value_loss == "huber"
     repaired = RacingSetup.preset("released", "repaired")
-    assert repaired.method.curator.score is scores.max_mc_start
+    assert repaired.method.curator.score is scores.max_mc_start_clipped
     assert domain.design.editor.noise == 4
     limits = {level.name: level.env.frames for level in config.test_levels(domain)}
     paper = {level.name: level.env.frames for level in domain.suites["f1"]}
@@ -90,7 +92,7 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
         (RacingSetup(frames=0), "at least one frame"),
         (RacingSetup(noise=-1), "0 or more random numbers"),
         (RacingSetup(strides=(2, 2, 2, 2, 0, 1)), "at least 1; got 0"),
-        (RacingSetup(hidden=-4), "at least 1; got -4"),
+        (RacingSetup(head=(-4,)), "at least 1; got -4"),
     ],
 )
 def test_what_cannot_work_gets_a_sentence(setup, sentence):

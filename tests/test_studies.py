@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 from made_up_runs import made_up_config, write_run
 
 from tutelage.cli.study import Commands, RunStudy, Status, _checked
+from tutelage.cli.train import parse
 from tutelage.files import Tally
 from tutelage.studies.local import last_steps
 from tutelage.studies.results import collect, finished_in
@@ -258,3 +260,20 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path):
     assert "1 failed" in said
     assert "1 done" in said
     assert "holds no run" in (tmp_path / "runs/small/dr/seed-0.log").read_text()
+
+
+def test_the_studies_that_come_with_the_project_can_be_run():
+    """Every variant is a command that can be parsed, and what it evaluates on is there."""
+    files = sorted((Path(__file__).parent.parent / "studies").rglob("*.toml"))
+    assert len(files) >= 6
+    for file in files:
+        for words in Study.read(file).variants.values():
+            config = parse(words).config
+            levels = [level.name for level in config.test_levels(domain_of(config.setup))]
+            if file.parent.name == "grids":
+                assert levels in (["SixteenRooms", "Labyrinth", "Maze"], ["Italy", "Singapore", "Germany"])
+
+
+@cache
+def domain_of(setup):
+    return setup.domain()

@@ -42,6 +42,22 @@ def test_the_papers_maze_preset_is_its_table():
     assert MazeSetup.preset("paper", "paired").setup.teacher_lstm
 
 
+@pytest.mark.parametrize("preset", ["paper", "released"])
+@pytest.mark.parametrize("method", METHODS)
+def test_fifty_blocks_are_the_appendixs_second_setting(preset, method):
+    first, second = MazeSetup.preset(preset, method), MazeSetup.preset(preset, method, blocks=50)
+    assert (second.setup.blocks, second.total_steps, second.setup.teacher_lstm) == (50, 500_000_000, False)
+    setup = replace(first.setup, blocks=50, teacher_lstm=False)
+    assert second == replace(first, setup=setup, total_steps=500_000_000)
+
+
+def test_another_number_of_blocks_changes_nothing_else():
+    for preset, blocks in (("paper", 25), ("paper", 30), ("laptop", 50)):
+        config = MazeSetup.preset(preset, "paired")
+        changed = replace(config, setup=replace(config.setup, blocks=blocks))
+        assert MazeSetup.preset(preset, "paired", blocks=blocks) == changed
+
+
 def test_the_released_codes_preset_differs_where_facts_say_so():
     released = MazeSetup.preset("released", "repaired")
     assert released.method.curator.replay_rate == 0.95

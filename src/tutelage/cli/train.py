@@ -180,7 +180,8 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
         if first is None and not asked:
             raise InputError(f"Which method? tutelage train METHOD [OPTIONS], with one of {', '.join(METHODS)}.")
         method = checked_name("method", first or "plr-perp", METHODS)
-        return setup_named(known.domain or "maze").preset(preset, method)
+        setup: Any = setup_named(known.domain or "maze")
+        return setup.preset(preset, method, **_decisive(setup, arguments))
     if known.preset or known.domain:
         raise InputError(
             "A configuration file says all that a preset or a domain would: leave --preset and --domain out."
@@ -190,6 +191,15 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
     except OSError as error:
         raise InputError(f"{known.config} cannot be read: {error.strerror}.") from None
     return read_config(content, known.allow)
+
+
+def _decisive(setup: type[Any], arguments: Sequence[str]) -> dict[str, int]:
+    """The options given on which other defaults of a preset depend, such as --blocks 50; parsing will judge the rest."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in getattr(setup, "decisive", ()):
+        parser.add_argument(f"--{name.replace('_', '-')}", nargs="?")
+    given = vars(parser.parse_known_args(arguments)[0])
+    return {name: int(value) for name, value in given.items() if value is not None and value.isdecimal()}
 
 
 def _refuse_curator_options(config: Config[Any], arguments: Sequence[str]) -> None:

@@ -25,6 +25,9 @@ class Method:
     """How levels are replayed; each student has a buffer of its own."""
     train_on_new: bool = True
     """Whether students also learn from new levels (paper: not in PLR⊥ and REPAIRED, nor in ACCEL)."""
+    discounted_returns: bool = False
+    """Discount the returns that regret between students and R_max are made of by the students' gamma, as V is defined
+    in the paper (released code: no)."""
     edits: int = 0
     """Edits that make a child of each replayed level, which is offered to the curator (ACCEL; released code: 5)."""
 

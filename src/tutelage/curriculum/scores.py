@@ -29,7 +29,7 @@ class Evidence(NamedTuple):
     episodes: Episodes
     """Scalars: the episodes of this visit."""
     best_return: Float[Array, ""]
-    """R_max, the best ever seen on this level, this visit included."""
+    """R_max, the best ever seen on this level, this visit included (discounted if the method says so)."""
     regret: Float[Array, ""]
     """Between two students (`utilities.regret`); NaN unless both played the level (`Need.BOTH_STUDENTS`)."""
     optimal_return: Float[Array, ""]
@@ -79,9 +79,13 @@ def max_mc(evidence: Evidence) -> Float[Array, ""]:
 
 
 def max_mc_start(evidence: Evidence) -> Float[Array, ""]:
-    """MaxMC for dense rewards: the mean of max(0, R_max − V(s_0)) over first states, which still have all to earn."""
-    gap = jnp.maximum(evidence.best_return - evidence.value, 0.0)
-    return jnp.sum(gap * evidence.first) / evidence.first.sum()
+    """MaxMC for dense rewards: the mean of R_max − V(s_0) over first states, which still have all to earn (4.2)."""
+    return jnp.sum((evidence.best_return - evidence.value) * evidence.first) / evidence.first.sum()
+
+
+def max_mc_start_clipped(evidence: Evidence) -> Float[Array, ""]:
+    """The same with max(0, R_max − V(s_0)), as in the released code."""
+    return max_mc_start(evidence._replace(value=jnp.minimum(evidence.value, evidence.best_return)))
 
 
 def positive_value_loss(evidence: Evidence) -> Float[Array, ""]:

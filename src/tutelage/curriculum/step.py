@@ -59,6 +59,7 @@ class _Experience(NamedTuple):
     rollout: Rollout
     estimate: Estimate
     episodes: Episodes
+    judged: Episodes  # the same, discounted if the method says so: what regret and R_max are made of
     unit: jax.Array  # f32[S]: rewards are learned in units of this
 
 
@@ -130,10 +131,10 @@ def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     metrics = _measure(parts, queues, experience, "new")
 
     buffers = state.buffers
-    generator, learned = method.generator.learn(parts, state.generator, trace, experience.episodes, keys.generator)
+    generator, learned = method.generator.learn(parts, state.generator, trace, experience.judged, keys.generator)
     metrics |= prefixed("teacher", learned)
     if method.curator is not None:
-        regret = jax.vmap(utilities.regret, 1)(experience.episodes) if method.students == 2 else None
+        regret = jax.vmap(utilities.regret, 1)(experience.judged) if method.students == 2 else None
         buffers = _insert(method, parts, buffers, experience, levels, regret=regret)
     if method.train_on_new:
         students, learned = _train(method, parts, students, experience, keys.students)
@@ -153,7 +154,7 @@ def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     students, experience = _collect(method, parts, state.students, queues, keys.play, learns=True)
     metrics = _measure(parts, queues, experience, "replayed")
 
-    returns_whole = jax.vmap(mesh.whole)(experience.episodes.best_return)
+    returns_whole = jax.vmap(mesh.whole)(experience.judged.best_return)
     buffers, best = jax.vmap(curation.update_best_return)(state.buffers, slots, returns_whole)
     scores = _scores(method, parts, experience, levels, jax.vmap(mesh.own)(best))
     buffers = jax.vmap(curation.rescore)(buffers, slots, jax.vmap(mesh.whole)(scores))
@@ -196,9 +197,12 @@ def _collect(
         if learns:
             learner = learning.update_return_stats(ppo, learner, rollout)
         estimate = learning.estimate(ppo, learner, rollout)
-        episodes = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
+        episodes = judged = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
+        if method.discounted_returns:
+            reward = jax.vmap(returns.discounted, (1, 1, None), 1)(rollout.reward, rollout.first, ppo.gamma)
+            judged = jax.vmap(returns.episodes, (1, 1))(reward, rollout.done)._replace(solved=episodes.solved)
         unit = learner.return_stats.std if ppo.normalize_returns else jnp.ones(())
-        experience = _Experience(rollout, estimate, episodes, unit)
+        experience = _Experience(rollout, estimate, episodes, judged, unit)
         # who else reads this must not sway, through fusions, how the students' update is rounded: methods that should
         # be equal to the last bit read different parts of it; leaf by leaf, so that what nobody reads is never made
         return learner, jax.tree.map(lax.optimization_barrier, experience)
@@ -276,7 +280,7 @@ def _insert(
     assert method.curator is not None
     slots = jax.vmap(jax.vmap(curation.find, (None, 0)))(buffers, levels)
     known = jax.vmap(jax.vmap(curation.best_known, (None, 0)))(buffers, slots)
-    best = jnp.maximum(known, experience.episodes.best_return)
+    best = jnp.maximum(known, experience.judged.best_return)
     scores = _scores(method, parts, experience, levels, best, regret)
     lineage = () if parents is None else (parents.generation + 1, parents.id)
     arriving = jax.vmap(jax.vmap(curation.entry))(*jax.vmap(mesh.whole)((levels, scores, best)), *lineage)

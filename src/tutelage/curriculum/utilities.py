@@ -18,13 +18,13 @@ Utility = Callable[[Episodes], Float[Array, ""]]
 
 @needs(Need.BOTH_STUDENTS)
 def regret(episodes: Episodes) -> Float[Array, ""]:
-    """PAIRED: the antagonist's best return − the protagonist's mean return, at least 0."""
+    """PAIRED: the antagonist's best return − the protagonist's mean return, at least 0 (released code)."""
     return jnp.maximum(episodes.best_return[1] - episodes.mean_return[0], 0.0)
 
 
 @needs(Need.BOTH_STUDENTS)
 def mean_regret(episodes: Episodes) -> Float[Array, ""]:
-    """The antagonist's mean return − the protagonist's, of either sign."""
+    """The antagonist's mean return − the protagonist's, of either sign: V(π_B) − V(π_A), as the paper's text has it."""
     return episodes.mean_return[1] - episodes.mean_return[0]
 
 

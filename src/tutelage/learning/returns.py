@@ -79,6 +79,12 @@ def endings(reward: Float[Array, " T"], done: Bool[Array, " T"]) -> tuple[Bool[A
     return done, discounted_sums(reward, done, 1.0)
 
 
+def discounted(reward: Float[Array, " T"], first: Bool[Array, " T"], gamma: float) -> Float[Array, " T"]:
+    """γ^t r_t with t counted from the `first` step of each episode: rewards whose sum is the discounted return."""
+    step = jnp.arange(reward.size)
+    return reward * gamma ** (step - lax.cummax(jnp.where(first, step, 0)))
+
+
 def episodes(reward: Float[Array, " T"], done: Bool[Array, " T"], solved_above: float = 0.0) -> Episodes:
     """Undiscounted returns of the episodes in a trajectory that starts with a reset.
 

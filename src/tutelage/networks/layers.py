@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax.nn.initializers import orthogonal
 
+from tutelage.learning.distributions import Beta
 from tutelage.networks import lstm
-from tutelage.types import InputError
+from tutelage.types import Box, InputError
 
 
 class ScannedLSTM(nn.Module):
@@ -51,6 +52,12 @@ class MLP(nn.Module):
         for i, size in enumerate(self.sizes[:-1]):
             x = self.activation(nn.Dense(size, kernel_init=orthogonal(2**0.5), name=f"layer{i}")(x))
         return nn.Dense(self.sizes[-1], kernel_init=orthogonal(self.scale), name="out")(x)
+
+
+def beta_policy(alpha: jax.Array, beta: jax.Array, actions: Box) -> Beta:
+    """Beta distributions over a box from unbounded outputs f32[..., D], with α, β = 1 + softplus."""
+    low, high = (jnp.broadcast_to(jnp.array(x), alpha.shape) for x in (actions.low, actions.high))
+    return Beta(1 + nn.softplus(alpha), 1 + nn.softplus(beta), low, high)
 
 
 def check_sizes(module: nn.Module, *names: str) -> None:

@@ -1,5 +1,7 @@
 """The maze student of the paper's appendix: conv 3×3×16 → (⊕ direction → 5) → LSTM 256 → policy and value heads.
 
+Without an LSTM (`hidden=None`) the heads read the features of the present step alone.
+
 `MazeStudent` is the plain flax module. `maze_student` is the network to use: the same parameters and the same function,
 evaluated by the fast core of `lstm.py`. Besides that core, three things make it fast on a CPU: the convolution over the
 small integer view is one product with a Toeplitz matrix, the direction's embedding and all biases are folded into the
@@ -9,6 +11,7 @@ rows that the direction's one-hot selects, and both heads are one product per la
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -19,7 +22,7 @@ from jax.scipy.linalg import block_diag
 
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network, Params, from_flax
-from tutelage.networks import lstm
+from tutelage.networks import convolution, lstm
 from tutelage.networks.layers import MLP, ScannedLSTM, check_sizes
 
 VIEW_SCALE = 10.0
@@ -34,7 +37,8 @@ class MazeStudent(nn.Module):
     actions: int = 7
     filters: int = 16
     embedding: int = 5
-    hidden: int = 256
+    hidden: int | None = 256
+    """Size of the LSTM; None for a student that is not recurrent."""
     head: Sequence[int] = (32, 32)
     activation: Callable[[jax.Array], jax.Array] = nn.relu
 
@@ -46,21 +50,25 @@ class MazeStudent(nn.Module):
         direction = jax.nn.one_hot(obs.direction, DIRECTIONS)
         direction = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="direction")(direction)
         features = jnp.concatenate([view.reshape(*view.shape[:2], -1), direction], -1)
-        carry, features = ScannedLSTM(self.hidden, name="memory")(carry, (features, first))
+        if self.hidden is not None:
+            carry, features = ScannedLSTM(self.hidden, name="memory")(carry, (features, first))
         logits = MLP((*self.head, self.actions), 0.01, self.activation, name="actor")(features)
         value = MLP((*self.head, 1), 1.0, self.activation, name="critic")(features)
         return carry, Head(Categorical(logits), value[..., 0])
 
 
+Layers = tuple[tuple[jax.Array, jax.Array], ...]
+"""(kernel, bias) of each layer of both heads side by side; the first A outputs of the last one are logits."""
+
+
 class _Packed(NamedTuple):
     lstm: lstm.Weights
-    heads: tuple[tuple[jax.Array, jax.Array], ...]
-    """(kernel, bias) of each layer of both heads side by side; the first A outputs of the last one are logits."""
+    heads: Layers
 
 
 def plain_maze_student(module: MazeStudent) -> Network:
     """The module as it stands, differentiated by JAX: the reference for `maze_student`."""
-    return from_flax(module, lambda batch: lstm.zero_carry(batch, module.hidden))
+    return from_flax(module, lambda batch: () if module.hidden is None else lstm.zero_carry(batch, module.hidden))
 
 
 def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: Any = None) -> Network:
@@ -74,6 +82,8 @@ def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: A
     module = module or MazeStudent()
     check_sizes(module, "filters", "embedding", "hidden", "head")
     plain = plain_maze_student(module)
+    if module.hidden is None:
+        return plain._replace(apply=partial(_apply_feedforward, module))
 
     def pack(params: Params) -> _Packed:
         cell = params["memory"]["lstm"]
@@ -99,13 +109,25 @@ def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: A
             h = h[None]
         else:
             carry, h = lstm.unroll(weights.lstm, carry, inputs, first, chunk=chunk, dtype=dtype)
-        *hidden, (kernel, bias) = weights.heads
-        for layer_kernel, layer_bias in hidden:
-            h = module.activation(h @ layer_kernel + layer_bias)
-        out = h @ kernel + bias
-        return carry, Head(Categorical(out[..., :-1]), out[..., -1])
+        return carry, _heads(module, weights.heads, h)
 
     return Network(plain.init, plain.initial_carry, apply, pack)
+
+
+def _apply_feedforward(module: MazeStudent, params: Params, carry: Any, obs: Any, first: jax.Array) -> tuple[Any, Head]:
+    conv = convolution.Layer(params["conv"]["kernel"] / VIEW_SCALE, params["conv"]["bias"], stride=1)
+    view = convolution.stack([conv], obs.image.reshape(-1, *obs.image.shape[2:])).reshape(*first.shape, -1)
+    direction = jax.nn.one_hot(obs.direction, DIRECTIONS) @ params["direction"]["kernel"] + params["direction"]["bias"]
+    return carry, _heads(module, _side_by_side(params), jnp.concatenate([view, direction], -1))
+
+
+def _heads(module: MazeStudent, layers: Layers, features: jax.Array) -> Head:
+    """Policy and value from features f32[T, B, F]."""
+    *hidden, (kernel, bias) = layers
+    for layer_kernel, layer_bias in hidden:
+        features = module.activation(features @ layer_kernel + layer_bias)
+    out = features @ kernel + bias
+    return Head(Categorical(out[..., :-1]), out[..., -1])
 
 
 def _toeplitz(conv: Params, side: int) -> jax.Array:
@@ -121,7 +143,7 @@ def _toeplitz(conv: Params, side: int) -> jax.Array:
     return jnp.concatenate([matrix, jnp.tile(conv["bias"], positions**2)[None]])
 
 
-def _side_by_side(params: Params) -> tuple[tuple[jax.Array, jax.Array], ...]:
+def _side_by_side(params: Params) -> Layers:
     """Both heads' layers as one product each: the first reads the same input, the others are block-diagonal."""
     actor, critic = params["actor"], params["critic"]
     layers = []

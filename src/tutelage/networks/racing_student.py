@@ -1,4 +1,4 @@
-"""The CarRacing student of the paper's appendix: six convolutions → policy and value heads of one hidden layer each.
+"""The CarRacing student of the paper's appendix: six convolutions → policy and value heads of two hidden layers each.
 
 Observations are pixels u8[T, B, H, W, C]. The policy is a Beta distribution for each action, with α, β = 1 + softplus.
 There is no memory. Where the paper is silent, weights begin as in the released code.
@@ -6,8 +6,8 @@ There is no memory. Where the paper is silent, weights begin as in the released 
 The paper contradicts itself: kernels 2, 2, 2, 2, 3, 3 with strides 2, 2, 2, 2, 1, 1 turn its 96×96 pixels into 2×2×256
 features, which it calls a 256-dimensional embedding. We keep the kernels, which are the more definite statement, and
 flatten the features to 1,024. The released code has these kernels for a view cropped to 84×84, and 4, 3, 3, 3, 3, 3 for
-96×96; both give 256. The heads, too, are not clear from the text, which may be read as two hidden layers of 256. We
-take one of 100 for the policy and one for the value, as in the released code.
+96×96; both give 256. The text on the heads is not clear either. We read it as two hidden layers of 256, for the policy
+and for the value: it mentions no layer of 100, which is what the released code has, one for each.
 
 `RacingStudent` says it plainly, as a flax module. `racing_student` is the network to use: the same parameters and the
 same function, with convolutions as matrix products.
@@ -23,10 +23,9 @@ import jax
 import jax.numpy as jnp
 from jax.nn.initializers import constant, variance_scaling
 
-from tutelage.learning.distributions import Beta
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.networks import convolution
-from tutelage.networks.layers import MLP, check_sizes
+from tutelage.networks.layers import MLP, beta_policy, check_sizes
 from tutelage.types import Box
 
 XAVIER = variance_scaling(2.0, "fan_avg", "uniform")
@@ -40,7 +39,8 @@ class RacingStudent(nn.Module):
     kernels: Sequence[int] = (2, 2, 2, 2, 3, 3)
     strides: Sequence[int] = (2, 2, 2, 2, 1, 1)
     channels: Sequence[int] = (8, 16, 32, 64, 128, 256)
-    hidden: int = 100
+    head: Sequence[int] = (256, 256)
+    """Hidden layers of policy and value (released code: 100)."""
     scale: float = 2**0.5
     """Of the policy's last layer when it begins: the smaller, the less the first policy depends on what it sees."""
     lean: Sequence[float] | None = None
@@ -55,8 +55,8 @@ class RacingStudent(nn.Module):
             nn.Conv(channels, (kernel, kernel), stride, "VALID", kernel_init=XAVIER, bias_init=constant(0.1))
             for channels, kernel, stride in sizes
         ]
-        self.actor = MLP((self.hidden, 2 * len(self.actions.low)), self.scale, nn.relu)
-        self.critic = MLP((self.hidden, 1), 1.0, nn.relu)
+        self.actor = MLP((*self.head, 2 * len(self.actions.low)), self.scale, nn.relu)
+        self.critic = MLP((*self.head, 1), 1.0, nn.relu)
 
     def __call__(self, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
         """(carry, obs, first bool[T, B]) → (carry, Head)."""
@@ -69,10 +69,8 @@ class RacingStudent(nn.Module):
     def heads(self, features: jax.Array) -> Head:
         """Policy and value from the convolutions' output, f32[T, B, F]."""
         alpha, beta = jnp.split(self.actor(features), 2, -1)
-        low, high = (jnp.broadcast_to(jnp.array(x), alpha.shape) for x in (self.actions.low, self.actions.high))
         lean = jnp.asarray(self.lean or [0.0] * len(self.actions.low))
-        policy = Beta(1 + nn.softplus(alpha + lean), 1 + nn.softplus(beta - lean), low, high)
-        return Head(policy, self.critic(features)[..., 0])
+        return Head(beta_policy(alpha + lean, beta - lean, self.actions), self.critic(features)[..., 0])
 
 
 def plain_racing_student(module: RacingStudent) -> Network:
@@ -82,7 +80,7 @@ def plain_racing_student(module: RacingStudent) -> Network:
 
 def racing_student(module: RacingStudent) -> Network:
     """The CarRacing student, fast."""
-    check_sizes(module, "kernels", "strides", "channels", "hidden")
+    check_sizes(module, "kernels", "strides", "channels", "head")
     plain = plain_racing_student(module)
 
     def apply(params: Params, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:

@@ -4,6 +4,9 @@ It sees the sketch f32[T, B, 10, 10], the `time` i32[T, B], fresh `noise` f32[T,
 the cells that it may still choose. Two 2×2 convolutions have 8 and 16 channels, with a ReLU after each (the released
 code has one only after the second); the time step becomes 8 numbers; a hidden layer of 256 comes before the logits. The
 value is linear in the features, as in the released code. There is no memory: the sketch shows all that was done.
+
+For an editor that takes coordinates instead of cells, the policy is a Beta distribution for each of them, with
+α, β = 1 + softplus as the student's.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ from jax.nn.initializers import orthogonal, xavier_uniform
 
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network, from_flax
-from tutelage.networks.layers import MLP, check_sizes
+from tutelage.networks.layers import MLP, beta_policy, check_sizes
+from tutelage.types import Discrete, Space
 
 
 class RacingTeacher(nn.Module):
     """Observations have `sketch`, `time`, `noise` and `mask`."""
 
-    actions: int = 100
+    actions: Space = Discrete(100)
     steps: int = 12
     """Steps of an editing episode: the time step is a one-hot of this size."""
     channels: Sequence[int] = (8, 16)
@@ -41,9 +45,12 @@ class RacingTeacher(nn.Module):
         time = jax.nn.one_hot(obs.time, self.steps)
         time = nn.Dense(self.embedding, kernel_init=orthogonal(2**0.5), name="time")(time)
         features = jnp.concatenate([sketch.reshape(*first.shape, -1), time, obs.noise], -1)
-        logits = MLP((self.hidden, self.actions), 0.01, nn.relu, name="actor")(features)
+        outputs = self.actions.n if isinstance(self.actions, Discrete) else 2 * len(self.actions.low)
+        out = MLP((self.hidden, outputs), 0.01, nn.relu, name="actor")(features)
         value = MLP((1,), 1.0, nn.relu, name="critic")(features)
-        return carry, Head(Categorical(jnp.where(obs.mask, logits, -jnp.inf)), value[..., 0])
+        if isinstance(self.actions, Discrete):
+            return carry, Head(Categorical(jnp.where(obs.mask, out, -jnp.inf)), value[..., 0])
+        return carry, Head(beta_policy(*jnp.split(out, 2, -1), self.actions), value[..., 0])
 
 
 def racing_teacher(module: RacingTeacher | None = None) -> Network:

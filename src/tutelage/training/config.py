@@ -30,6 +30,8 @@ class Setup(Protocol):
     """A domain and the networks that learn it: a frozen dataclass, whose fields become options of the command line."""
 
     name: ClassVar[str]
+    # Optionally also `decisive: ClassVar[tuple[str, ...]]`: fields, all numbers, on which other defaults depend. The
+    # command line passes those that it was given to `preset`.
 
     def domain(self) -> Domain:
         """What is practiced."""

@@ -27,6 +27,7 @@ CLASS = "class"
 SCORES = (
     scores.max_mc,
     scores.max_mc_start,
+    scores.max_mc_start_clipped,
     scores.positive_value_loss,
     scores.l1_value_loss,
     scores.paired_regret,

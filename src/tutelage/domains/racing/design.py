@@ -1,7 +1,8 @@
 """The levels of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
 
 The generator places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the
-field. It sees the sketch, the time step and fresh noise numbers; cells that it has chosen are masked.
+field. It sees the sketch, the time step and fresh noise numbers; cells that it has chosen are masked. A `continuous` one
+places them anywhere on the sketch, where points may share a cell.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from tutelage.domains.racing import image, track
 from tutelage.domains.racing.texture import BEZIER_CANVAS
 from tutelage.domains.racing.track import MAX_POINTS, MAX_TILES, PLAYFIELD, SKETCH, CenterLine, Level
-from tutelage.types import Design, Discrete, Env, InputError, Json, Key, Step
+from tutelage.types import Box, Design, Discrete, Env, InputError, Json, Key, Space, Step
 
 MIN_POINTS = 3
 REACH = PLAYFIELD / 2  # meters from the middle within which control points lie
@@ -35,22 +36,26 @@ class EditorObs(NamedTuple):
 
 
 class EditorState(NamedTuple):
-    """The cells chosen so far."""
+    """The control points placed so far."""
 
-    cells: jax.Array  # i32[12]
+    points: jax.Array  # f32[12, 2] meters
     time: jax.Array  # i32[]
 
 
 @dataclass(frozen=True)
 class RacingEditor(Env):
-    """The generator's MDP: twelve steps, each the choice of a cell. It has no reward of its own."""
+    """The generator's MDP: twelve steps, each the choice of a cell or, if `continuous`, of a place on the sketch.
+
+    It has no reward of its own.
+    """
 
     noise: int = 16  # fresh random numbers in each observation
+    continuous: bool = False
 
     @property
-    def actions(self) -> Discrete:
-        """The cells of the sketch, row by row."""
-        return Discrete(SKETCH**2)
+    def actions(self) -> Space:
+        """The cells of the sketch, row by row; or x and y in meters."""
+        return Box((-REACH, -REACH), (REACH, REACH)) if self.continuous else Discrete(SKETCH**2)
 
     @property
     def horizon(self) -> int:
@@ -59,23 +64,24 @@ class RacingEditor(Env):
 
     def reset(self, key: Key, scene: tuple[()]) -> tuple[EditorState, EditorObs]:
         """Begin with an empty sketch."""
-        state = EditorState(jnp.zeros(MAX_POINTS, jnp.int32), jnp.int32(0))
+        state = EditorState(jnp.zeros((MAX_POINTS, 2)), jnp.int32(0))
         return state, self._observe(key, state)
 
     def step(self, key: Key, scene: tuple[()], state: EditorState, action: jax.Array) -> tuple[EditorState, Step]:
-        """Put a control point into a cell."""
-        state = EditorState(state.cells.at[state.time].set(action.astype(jnp.int32)), state.time + 1)
+        """Put a control point into the middle of a cell, or where the action says."""
+        point = action if self.continuous else track.cell_center(action)
+        state = EditorState(state.points.at[state.time].set(point), state.time + 1)
         done = state.time >= MAX_POINTS
         return state, Step(self._observe(key, state), jnp.float32(0), done, jnp.bool_(False))
 
     def _observe(self, key: Key, state: EditorState) -> EditorObs:
         placed = jnp.arange(MAX_POINTS) < state.time
-        sketch = jnp.zeros(SKETCH**2, bool).at[state.cells].max(placed)
+        sketch = jnp.zeros(SKETCH**2, bool).at[track.cell_of(state.points)].max(placed)
         return EditorObs(
             sketch=sketch.reshape(SKETCH, SKETCH).astype(jnp.float32),
             time=state.time,
             noise=jax.random.uniform(key, (self.noise,)),
-            mask=~sketch,
+            mask=~sketch | self.continuous,
         )
 
 
@@ -92,6 +98,7 @@ class RacingDesign(Design):
     shift: float = PLAYFIELD / SKETCH  # meters, the most that a mutation moves a point along each axis
     bumps: float | None = None  # meters by which random tracks leave a circle; None: the paper's, which are wilder
     noise: int = 16  # numbers that the generator gets at each step
+    continuous: bool = False  # whether the generator places points anywhere on its sketch, not in the middles of cells
 
     def __post_init__(self) -> None:
         if self.bumps is not None and not 0 <= self.bumps <= REACH - CIRCLE:
@@ -104,7 +111,7 @@ class RacingDesign(Design):
     @property
     def editor(self) -> RacingEditor:
         """The generator's MDP."""
-        return RacingEditor(self.noise)
+        return RacingEditor(self.noise, self.continuous)
 
     def sample(self, key: Key) -> Level:
         """Twelve points, uniform in a disc or a square, or each near its place on a circle.
@@ -144,8 +151,15 @@ class RacingDesign(Design):
         return jax.lax.while_loop(too_close, draw_again, (jnp.int32(0), self._points(key, MAX_POINTS)))[1]
 
     def build(self, key: Key, state: EditorState) -> Level:
-        """The track through the middles of the chosen cells."""
-        return Level(track.cell_center(state.cells), jnp.int32(MAX_POINTS))
+        """The track through the points that an editor has placed.
+
+        Each is moved by at most half a meter if they could lie anywhere: no road leads from a point to itself.
+        """
+        points = state.points
+        if self.continuous:
+            points = jnp.clip(points, 0.5 - REACH, REACH - 0.5)
+            points += jax.random.uniform(key, points.shape, minval=-0.5, maxval=0.5)
+        return Level(points, jnp.int32(MAX_POINTS))
 
     def mutate(self, key: Key, level: Level) -> Level:
         """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move.

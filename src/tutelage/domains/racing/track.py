@@ -213,6 +213,12 @@ def cell_center(cell: jax.Array) -> jax.Array:
     return ((column_row + 0.5) / SKETCH - 0.5) * PLAYFIELD
 
 
+def cell_of(point: jax.Array) -> jax.Array:
+    """i32[...]: the sketch's cell in which points [..., 2] lie."""
+    column_row = jnp.clip(jnp.floor((point / PLAYFIELD + 0.5) * SKETCH), 0, SKETCH - 1).astype(jnp.int32)
+    return column_row[..., 1] * SKETCH + column_row[..., 0]
+
+
 def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
     """A center line of `size` points, evenly spaced along the closed polygon through `points` [n, 2].
 

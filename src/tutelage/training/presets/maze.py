@@ -26,6 +26,7 @@ class MazeSetup:
     """Partially observable mazes by MiniGrid's rules."""
 
     name: ClassVar[str] = "maze"
+    decisive: ClassVar[tuple[str, ...]] = ("blocks",)
 
     size: int = 15
     """Cells along a side, border included (paper: 15)."""
@@ -45,6 +46,8 @@ class MazeSetup:
     """1 − T/T_max at the goal, or 1 − 0.9·T/T_max as the released code has it."""
     hidden: int = 256
     """Size of the student's LSTM (paper: 256)."""
+    lstm: bool = True
+    """Give the student an LSTM (paper: yes); without one it knows only what it sees."""
     head: tuple[int, ...] = (32, 32)
     """Hidden layers of policy and value (paper: 32 32; released code: 32)."""
     activation: Literal["relu", "tanh"] = "relu"
@@ -70,10 +73,13 @@ class MazeSetup:
         )
 
     def student(self, domain: Domain) -> Network:
-        """A convolution, an LSTM and two heads."""
+        """A convolution, maybe an LSTM, and two heads."""
         assert isinstance(domain.env.actions, Discrete)
         module = MazeStudent(
-            domain.env.actions.n, hidden=self.hidden, head=self.head, activation=ACTIVATIONS[self.activation]
+            domain.env.actions.n,
+            hidden=self.hidden if self.lstm else None,
+            head=self.head,
+            activation=ACTIVATIONS[self.activation],
         )
         return maze_student(module, dtype=jnp.bfloat16 if self.bfloat16 else None)
 
@@ -93,10 +99,19 @@ class MazeSetup:
         )
 
     @classmethod
-    def preset(cls, name: PresetName, method: str) -> Config[MazeSetup]:
-        """A complete configuration that works."""
+    def preset(cls, name: PresetName, method: str, blocks: int | None = None) -> Config[MazeSetup]:
+        """A complete configuration that works.
+
+        With 50 `blocks`, `paper` and `released` have the appendix's second setting: 500 million steps, and no LSTM in
+        PAIRED's generator.
+        """
         presets = {"paper": _paper, "released": _released, "laptop": _laptop, "tiny": _tiny}
-        return presets[checked_name("preset", name, presets)](METHODS[checked_name("method", method, METHODS)])
+        config = presets[checked_name("preset", name, presets)](METHODS[checked_name("method", method, METHODS)])
+        if blocks is not None:
+            config = replace(config, setup=replace(config.setup, blocks=blocks))
+        if blocks == 50 and name in ("paper", "released"):
+            config = replace(config, setup=replace(config.setup, teacher_lstm=False), total_steps=500_000_000)
+        return config
 
 
 def _paper(method: Method) -> Config[MazeSetup]:

@@ -18,7 +18,7 @@ from tutelage.networks.racing_student import RacingStudent, racing_student
 from tutelage.networks.racing_teacher import RacingTeacher, racing_teacher
 from tutelage.training.config import Config, Evaluation, PresetName, Storage
 from tutelage.training.presets.choices import checked_name, with_curator
-from tutelage.types import Box, Discrete, Domain, InputError
+from tutelage.types import Box, Domain, InputError
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,17 @@ class RacingSetup:
     """Meters by which random tracks leave a circle, which is easier (paper: None, points anywhere in the disc)."""
     noise: int = 16
     """Random numbers that the generator gets at each step (paper: 16; released code: 4)."""
+    continuous_teacher: bool = False
+    """Let the generator place control points anywhere, by Beta distributions, instead of choosing cells of its sketch
+    (released code: no)."""
     kernels: tuple[int, ...] = (2, 2, 2, 2, 3, 3)
     """Of the student's convolutions (paper: 2 2 2 2 3 3; released code: 4 3 3 3 3 3)."""
     strides: tuple[int, ...] = (2, 2, 2, 2, 1, 1)
     """Of the same (paper: 2 2 2 2 1 1)."""
     channels: tuple[int, ...] = (8, 16, 32, 64, 128, 256)
     """Of the same (paper: 8 16 32 64 128 256)."""
-    hidden: int = 100
-    """Units of the hidden layer of policy and value (released code: 100)."""
+    head: tuple[int, ...] = (256, 256)
+    """Hidden layers of policy and value (paper, as we read it: 256 256; released code: 100)."""
     scale: float = 2**0.5
     """Of the policy's last layer when training begins (released code: √2)."""
     lean: tuple[float, ...] = (0.0, 0.0, 0.0)
@@ -71,7 +74,9 @@ class RacingSetup:
 
     def domain(self) -> Domain:
         """The tracks, and the car on them."""
-        design = RacingDesign(self.disc, self.spacing, bumps=self.bumps, noise=self.noise)
+        design = RacingDesign(
+            self.disc, self.spacing, bumps=self.bumps, noise=self.noise, continuous=self.continuous_teacher
+        )
         return racing.domain(self.view, design, self.frames, self.start_east)
 
     def student(self, domain: Domain) -> Network:
@@ -82,9 +87,9 @@ class RacingSetup:
                 "The student needs one kernel, one stride and one number of channels for each convolution; got "
                 f"{len(self.kernels)}, {len(self.strides)} and {len(self.channels)}."
             )
-        sizes = (*self.kernels, *self.strides, *self.channels, self.hidden)
+        sizes = (*self.kernels, *self.strides, *self.channels, *self.head)
         if min(sizes) < 1:
-            raise InputError(f"Kernels, strides, channels and hidden are at least 1; got {min(sizes)}.")
+            raise InputError(f"Kernels, strides, channels and layers of the head are at least 1; got {min(sizes)}.")
         side = self.view.shape[0]
         for kernel, stride in zip(self.kernels, self.strides, strict=True):
             side = (side - kernel) // stride + 1
@@ -101,7 +106,7 @@ class RacingSetup:
                 self.kernels,
                 self.strides,
                 self.channels,
-                self.hidden,
+                self.head,
                 self.scale,
                 self.lean,
                 self.centered_pixels,
@@ -111,8 +116,7 @@ class RacingSetup:
     def teacher(self, domain: Domain) -> Network:
         """Two convolutions over the sketch and two heads."""
         editor = domain.design.editor
-        assert isinstance(editor.actions, Discrete)
-        return racing_teacher(RacingTeacher(editor.actions.n, editor.horizon))
+        return racing_teacher(RacingTeacher(editor.actions, editor.horizon))
 
     @classmethod
     def preset(cls, name: PresetName, method: str) -> Config[RacingSetup]:
@@ -150,7 +154,7 @@ def _paper(method: Method) -> Config[RacingSetup]:
 def _released(method: Method) -> Config[RacingSetup]:
     """What the released code runs, where it differs from the paper."""
     paper = _paper(method)
-    score = {"score": scores.max_mc_start} if method.name == "repaired" else {}
+    score = {"score": scores.max_mc_start_clipped} if method.name == "repaired" else {}
     return replace(
         paper,
         setup=RacingSetup(
@@ -161,6 +165,7 @@ def _released(method: Method) -> Config[RacingSetup]:
             spacing=RELEASED_SPACING,
             noise=4,
             kernels=(4, 3, 3, 3, 3, 3),
+            head=(100,),
             centered_pixels=True,
         ),
         method=with_curator(paper.method, replace_equals=True, **score),
@@ -183,6 +188,7 @@ def _laptop(method: Method) -> Config[RacingSetup]:
             kernels=(2, 2, 2, 3),
             strides=(2, 2, 2, 1),
             channels=(16, 32, 64, 64),
+            head=(100,),
             scale=0.01,
             lean=(0.0, 0.0, -3.0),
         ),
@@ -209,7 +215,7 @@ def _tiny(method: Method) -> Config[RacingSetup]:
             kernels=(2, 2),
             strides=(2, 2),
             channels=(4, 8),
-            hidden=16,
+            head=(16,),
             lean=(0.0, 0.0, -3.0),
         ),
         total_steps=6 * 4 * 8,
@@ -229,7 +235,7 @@ def _curated(method: Method, capacity: int = 8000, min_fill: float = 0.5) -> Met
         method = replace(method, generator=Uniform(levels_per_env=1))
     return with_curator(
         method,
-        score=scores.max_mc if method.name == "repaired" else scores.positive_value_loss,
+        score=scores.max_mc_start if method.name == "repaired" else scores.positive_value_loss,
         capacity=capacity,
         min_fill=min_fill,
         prioritization=proportional,
