@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from tutelage.learning import mesh
 from tutelage.learning.returns import (
-    discounted,
     RunningMoments,
+    discounted,
     discounted_sums,
     endings,
     episodes,

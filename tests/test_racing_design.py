@@ -107,7 +107,7 @@ def test_a_continuous_editor_takes_coordinates():
     design = RacingDesign(continuous=True)
     editor = design.editor
     assert editor.actions.high == (REACH, REACH)
-    state, obs = editor.reset(KEY, ())
+    state, _ = editor.reset(KEY, ())
     angle = 2 * np.pi * np.arange(12) / 12
     points = 120 * np.stack([np.cos(angle), np.sin(angle)], 1).astype(np.float32)
     for point in points:

@@ -194,7 +194,7 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
 
 
 def _decisive(setup: type[Any], arguments: Sequence[str]) -> dict[str, int]:
-    """The options given on which other defaults of a preset depend, such as --blocks 50; parsing will judge the rest."""
+    """The options given on which other defaults of a preset depend, such as --blocks 50; tyro refuses bad values."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in getattr(setup, "decisive", ()):
         parser.add_argument(f"--{name.replace('_', '-')}", nargs="?")

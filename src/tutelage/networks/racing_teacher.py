@@ -50,7 +50,8 @@ class RacingTeacher(nn.Module):
         value = MLP((1,), 1.0, nn.relu, name="critic")(features)
         if isinstance(self.actions, Discrete):
             return carry, Head(Categorical(jnp.where(obs.mask, out, -jnp.inf)), value[..., 0])
-        return carry, Head(beta_policy(*jnp.split(out, 2, -1), self.actions), value[..., 0])
+        alpha, beta = jnp.split(out, 2, -1)
+        return carry, Head(beta_policy(alpha, beta, self.actions), value[..., 0])
 
 
 def racing_teacher(module: RacingTeacher | None = None) -> Network:

@@ -1,8 +1,8 @@
 """The levels of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
 
-The generator places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the
-field. It sees the sketch, the time step and fresh noise numbers; cells that it has chosen are masked. A `continuous` one
-places them anywhere on the sketch, where points may share a cell.
+The generator places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the field. It
+sees the sketch, the time step and fresh noise numbers; cells that it has chosen are masked. A `continuous` one places
+them anywhere on the sketch, where points may share a cell.
 """
 
 from __future__ import annotations
