@@ -9,7 +9,7 @@ from made_up_runs import made_up_config, write_run
 
 from tutelage.files import csv_text, read_csv, write_atomically
 from tutelage.learning.policy import fresh_params
-from tutelage.training.checkpoints import save_policy
+from tutelage.training import checkpoints
 from tutelage.training.run import CONFIG, METRICS, POLICY, Run
 
 
@@ -57,7 +57,7 @@ def complete_run(directory: Path, method: str, seed: int = 0, **options) -> Run:
     run = write_run(directory, method, seed, **options)
     write_curriculum(run)
     add_complexity(run)
-    save_policy(run.directory / POLICY, fresh_params(run.domain, run.network, jax.random.key(seed)), {})
+    checkpoints.write(run.directory / POLICY, fresh_params(run.domain, run.network, jax.random.key(seed)), {})
     return run
 
 

@@ -11,7 +11,9 @@ from safetensors import safe_open
 
 from tutelage import files
 from tutelage.learning.policy import Policy
-from tutelage.training.checkpoints import load_policy, save_policy
+from tutelage.training import checkpoints
+from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.run import Run
 from tutelage.types import InputError
 
 KEY = jax.random.key(0)
@@ -23,7 +25,7 @@ PARAMS = jax.tree.map(
 
 @pytest.fixture
 def path(tmp_path):
-    save_policy(tmp_path / "policy.safetensors", PARAMS, {"method": "plr-perp"})
+    checkpoints.write(tmp_path / "policy.safetensors", PARAMS, {"method": "plr-perp"})
     return tmp_path / "policy.safetensors"
 
 
@@ -43,7 +45,7 @@ def test_acting_step_by_step_is_what_the_network_says_of_the_whole_episode():
 
 
 def test_a_file_gives_back_what_was_saved(path):
-    loaded = load_policy(path, jax.eval_shape(lambda: PARAMS))
+    loaded = checkpoints.fit(checkpoints.read(path).arrays, jax.eval_shape(lambda: PARAMS), path)
     jax.tree.map(np.testing.assert_array_equal, loaded, PARAMS)
     with safe_open(path, framework="numpy") as file:
         assert "cell.in.kernel" in file.keys()  # noqa: SIM118, it is no dictionary
@@ -54,15 +56,15 @@ def test_a_file_that_does_not_fit_is_refused_with_names_and_shapes(path):
     other = jax.tree.map(lambda x: x, PARAMS)
     other["value"]["kernel"] = jnp.zeros((32, 1))
     with pytest.raises(InputError, match=r"value\.kernel in .* is float32\[16, 1\], but float32\[32, 1\] is needed"):
-        load_policy(path, other)
+        checkpoints.fit(checkpoints.read(path).arrays, other, path)
 
 
 def test_what_is_no_policy_is_said_to_be_none(tmp_path):
-    with pytest.raises(InputError, match="nothing\\.safetensors is not there yet"):
-        load_policy(tmp_path / "nothing.safetensors", PARAMS)
+    with pytest.raises(InputError, match="policy\\.safetensors is not there yet"):
+        _ = Run(tmp_path, MazeSetup.preset("tiny", "dr")).params
     (tmp_path / "text").write_text("not a policy")
     with pytest.raises(InputError, match="text cannot be read"):
-        load_policy(tmp_path / "text", PARAMS)
+        checkpoints.read(tmp_path / "text")
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(path, monkeypatch):
@@ -73,6 +75,6 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(path, monkeypatch):
 
     monkeypatch.setattr(files.os, "replace", fail)
     with pytest.raises(OSError, match="No space left"):
-        save_policy(path, jax.tree.map(jnp.zeros_like, PARAMS), {})
+        checkpoints.write(path, jax.tree.map(jnp.zeros_like, PARAMS), {})
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]

@@ -74,10 +74,9 @@ def test_arrays_of_another_shape_are_refused_by_name(tmp_path, tree):
         checkpoints.fit(arrays, tree._replace(weights={"a": tree.weights["a"]}), path)
 
 
-def test_the_newest_are_kept_and_the_archive_stays(tmp_path, tree):
+def test_the_newest_come_first_and_can_be_archived(tmp_path, tree):
     for iteration in (9, 10, 11):
         checkpoints.write(checkpoints.file_of(tmp_path / "c", iteration), tree, {})
     checkpoints.also_in(tmp_path / "archive", checkpoints.file_of(tmp_path / "c", 9))
-    checkpoints.prune(tmp_path / "c", keep=2)
-    assert [path.stem for path in checkpoints.saved(tmp_path / "c")] == ["00000011", "00000010"]
+    assert [path.stem for path in checkpoints.saved(tmp_path / "c")] == ["00000011", "00000010", "00000009"]
     assert checkpoints.read(checkpoints.file_of(tmp_path / "archive", 9)).about == {}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import jax
 import pytest
@@ -19,7 +20,7 @@ from tutelage.analysis.results import Results
 from tutelage.cli import main
 from tutelage.files import sole_writer
 from tutelage.training import checkpoints
-from tutelage.training.run import Run
+from tutelage.training.run import PUBLISHED, Run, snapshots_tally
 from tutelage.training.storage import STAGED
 from tutelage.training.train import Stopped, resume, stop_requests, train
 from tutelage.types import InputError
@@ -146,9 +147,9 @@ LOGS = [
         (halve, LOST, LOST),
         (zero, LOST, LOST),
         (pipe, "is no regular file", "is no regular file"),
-        (garbage_row, OTHER, "is damaged in line 3: it has 1 of 3 cells"),
+        (garbage_row, OTHER, "is damaged in line 3: it has 1 of 4 cells"),
         (bad_utf8, OTHER, "is damaged: 'utf-8' codec can't decode"),
-        (flipped_head, OTHER, r"is damaged in line 2: KeyError\('iteration'\)"),
+        (flipped_head, OTHER, "is damaged in line 2: '?its checksum|is damaged in line 2: KeyError"),
     ]
     for name, reader in READERS.items()
     for verb in ("resume", reader)
@@ -157,6 +158,8 @@ OTHERS = [
     ("evaluations.csv", halve, "compare", LOST),
     ("metrics.csv", flipped_number, "metrics", OTHER),
     ("evaluations.csv", flipped_number, "compare", OTHER),
+    ("timing.csv", flipped_number, "timing", "is damaged in line 2: .*its checksum is another.* --repair-logs"),
+    ("timing.csv", flipped_number, "resume", "is damaged in line 2: .*its checksum is another.* --repair-logs"),
     (newest_snapshot, delete, "resume", "has . of the . snapshots that were saved.* --repair-logs"),
     (newest_snapshot, delete, "snapshots", "has . of the . snapshots that were saved.* --repair-logs"),
     (newest_snapshot, halve, "resume", "does not hold the snapshots that were saved"),
@@ -240,6 +243,30 @@ def test_snapshots_that_are_lost_can_be_done_without(run):
     assert newest not in (run / "levels").glob("*.json")
     assert len(Run.load(run).snapshots()) == len(list((run / "levels").glob("*.json")))
     go_on(run)
+
+
+def test_a_snapshot_that_was_saved_with_other_content_can_be_done_without(run):
+    """As a program of another version may write it: its digest is right."""
+    newest_snapshot(run).write_text("{}")
+    policy = run / "policy.safetensors"
+    for path in (policy, *checkpoints.saved(run / "checkpoints"), *checkpoints.saved(run / "archive")):
+        about = checkpoints.read(path).about
+        mark = snapshots_tally(run / "levels", about["progress"][0]).mark()
+        rewritten(logs=about["logs"] | {"levels": mark})(path)
+    for verb in ("snapshots", "resume"):
+        with pytest.raises(InputError, match=r"is no snapshot of a curriculum\..* --repair-logs"):
+            VERBS[verb](run)
+    go_on(run, repair_logs=True)
+    VERBS["snapshots"](run)
+
+
+def test_levels_that_may_not_be_read_are_not_called_missing(run, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(PermissionError, match="levels"):
+        Run.load(run).snapshots()
 
 
 def test_rows_after_the_last_checkpoint_are_not_missed(run, whole):
@@ -442,11 +469,17 @@ def test_nothing_is_touched_if_the_new_run_cannot_begin(run, options):
         pytest.fail("This should not have worked.")
 
 
-@pytest.mark.parametrize("left", [".config.json.77.unfinished", "lock", STAGED])
+def test_a_kill_between_the_last_two_moves_of_publishing_deletes_nothing_of_the_new_run(run, whole):
+    (run / PUBLISHED).mkdir()
+    go_on(run)
+    assert content(run) == content(whole)
+
+
+@pytest.mark.parametrize("left", [".config.json.77.unfinished", "lock", STAGED, PUBLISHED])
 def test_what_a_kill_in_the_first_moment_leaves_is_no_obstacle(whole, tmp_path, left):
     run = tmp_path / "run"
     run.mkdir()
-    (run / left).mkdir() if left == STAGED else (run / left).write_text("{")
+    (run / left).mkdir() if left in (STAGED, PUBLISHED) else (run / left).write_text("{")
     with pytest.raises(InputError, match="is no run"):
         go_on(run)
     train(CONFIG, run, programs=short_programs(), quiet=True)

@@ -23,7 +23,7 @@ def main(directory: str, name: str) -> None:
     saved = run.saved()
     assert saved is not None, "a run with a policy has saved it"
     write_config(PRETRAINED / name, run.config)
-    checkpoints.save_policy(PRETRAINED / name / POLICY, params, {"progress": list(saved.progress)})
+    checkpoints.write(PRETRAINED / name / POLICY, params, {"progress": list(saved.progress)})
 
 
 if __name__ == "__main__":

@@ -95,7 +95,8 @@ def read_json(path: Path) -> Json:
 
 def numbered(directory: Path, suffix: str) -> dict[int, Path]:
     """The files of a directory that are named by a number of at least eight digits, the highest first."""
-    named = ((re.fullmatch(r"(\d{8,})" + re.escape(suffix), path.name), path) for path in directory.glob(f"*{suffix}"))
+    paths = directory.iterdir() if directory.exists() else ()  # not `glob`: it takes what may not be read for empty
+    named = ((re.fullmatch(r"(\d{8,})" + re.escape(suffix), path.name), path) for path in paths)
     found = {int(match[1]): path for match, path in named if match and path.is_file()}
     return dict(sorted(found.items(), reverse=True))
 

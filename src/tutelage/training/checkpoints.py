@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from tutelage.files import DamagedError, numbered, write_atomically
-from tutelage.learning.network import Params
 from tutelage.types import InputError, Json
 
 SUFFIX, ENTRY = ".safetensors", "tutelage"
@@ -59,37 +57,28 @@ def read(path: Path) -> Checkpoint:
     try:
         with safe_open(path, framework="numpy") as file:
             entry = json.loads((file.metadata() or {})[ENTRY])
-            words, digest = entry["about"], entry["digest"]
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dictionary
-        if digest != _digest(words, arrays):
-            raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
-        about = json.loads(words)
+        about, whole = json.loads(entry["about"]), entry["digest"] == _digest(entry["about"], arrays)
     except (SafetensorError, OSError, KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
-        if isinstance(error, DamagedError):
-            raise
         raise DamagedError(f"{path} cannot be read as a checkpoint: {error}.") from None
-    if not isinstance(about, dict):
-        raise DamagedError(f"{path} is no checkpoint: it says nothing about its arrays.")
+    if not whole or not isinstance(about, dict):
+        raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
     return Checkpoint(path, about, arrays)
 
 
 def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
     """Arrays by name as a pytree shaped `like` another, whose leaves need only a shape and a type."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(like)
-    out = []
-    for path, leaf in leaves:
-        name = _name(path)
+    wanted = {_name(path): leaf for path, leaf in leaves}
+    for name, leaf in wanted.items():
         if name not in arrays:
             raise InputError(f"{source} lacks {name}: it was saved by something of another shape.")
-        found = arrays[name]
-        if found.shape != leaf.shape or found.dtype != leaf.dtype:
-            raise InputError(
-                f"{name} in {source} is {found.dtype}{list(found.shape)}, but {leaf.dtype}{list(leaf.shape)} is needed."
-            )
-        out.append(found)
-    if extra := sorted(arrays.keys() - {_name(path) for path, _ in leaves}):
+        found, needed = (f"{x.dtype}{list(x.shape)}" for x in (arrays[name], leaf))
+        if found != needed:
+            raise InputError(f"{name} in {source} is {found}, but {needed} is needed.")
+    if extra := sorted(arrays.keys() - wanted.keys()):
         raise InputError(f"{source} holds {extra[0]}, which nothing here asks for: it was saved by something else.")
-    return jax.tree_util.tree_unflatten(tree, out)
+    return jax.tree_util.tree_unflatten(tree, [arrays[name] for name in wanted])
 
 
 def file_of(directory: Path, iteration: int) -> Path:
@@ -100,12 +89,6 @@ def file_of(directory: Path, iteration: int) -> Path:
 def saved(directory: Path) -> list[Path]:
     """All checkpoints in a directory, the newest first."""
     return list(numbered(directory, SUFFIX).values())
-
-
-def prune(directory: Path, keep: int) -> None:
-    """Delete all but the newest ones."""
-    for old in saved(directory)[keep:]:
-        old.unlink()
 
 
 def also_in(directory: Path, path: Path) -> None:
@@ -130,23 +113,3 @@ def _digest(words: str, arrays: dict[str, np.ndarray]) -> str:
         digest.update(f"{name} {array.dtype} {array.shape} ".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def save_policy(path: str | Path, params: Params, about: Mapping[str, str]) -> None:
-    """Write parameters, and words about them, to a file that is whole or not there."""
-    write(Path(path), params, dict(about))
-
-
-def load_policy(path: str | Path, like: Params) -> Params:
-    """Read parameters shaped `like` others, of which only shapes and types are looked at.
-
-    Those that were saved in half precision, as in an agent that comes with the package, become float32 again.
-
-    Raises:
-        InputError: if there is no such file, if it is damaged, or if it does not fit.
-    """
-    if not Path(path).exists():
-        raise InputError(f"{path} is not there yet: a run has a policy from its first checkpoint on.")
-    arrays = read(Path(path)).arrays
-    full = {name: x.astype(np.float32) if x.dtype == np.float16 else x for name, x in arrays.items()}
-    return fit(full, like, Path(path))

@@ -23,6 +23,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,12 +88,23 @@ class Progress(NamedTuple):
 PROGRESS = Progress._fields
 """The first columns of metrics and evaluations."""
 
-TIMING_COLUMNS = ("iteration", "seconds", "steps_per_second")
+CRC = "crc32"
+"""A checksum in each row of the timing: no checkpoint knows a digest of what is never the same twice."""
 
-EVALUATION_COLUMNS = (*PROGRESS, "suite", "level", "episodes", "greedy", "solved", "return", "length")
+_KINDS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
+    METRICS: dict.fromkeys(PROGRESS, int),
+    TIMING: {"iteration": int, "seconds": float, "steps_per_second": float},
+    EVALUATIONS: {
+        **dict.fromkeys(PROGRESS, int),
+        **{"suite": str, "level": str, "episodes": int, "greedy": "True".__eq__},
+        **{"solved": lambda cell: float(cell) if cell else None, "return": float, "length": float},
+    },
+    EPISODES: {"iteration": int, "suite": str, "level": str, "episode": int, "return": float, "length": int},
+}
+"""How to read the columns of each log. Others, of metrics and of measures of episodes, are floats: NaN if empty."""
 
-EPISODE_COLUMNS = ("iteration", "suite", "level", "episode", "return", "length")
-"""Followed by the domain's measures."""
+TIMING_COLUMNS = (*_KINDS[TIMING], CRC)
+EVALUATION_COLUMNS, EPISODE_COLUMNS = tuple(_KINDS[EVALUATIONS]), tuple(_KINDS[EPISODES])
 
 SNAPSHOT_ENTRY = {"id", "parent", "generation", "score", "return", "about", "level"}
 """What a snapshot says at least of each of its levels."""
@@ -115,7 +127,7 @@ class Saved(NamedTuple):
             # runs of older versions have no log of episodes
             logs = {EPISODES: Mark(0, None)} | {name: Mark(*mark) for name, mark in about["logs"].items()}
             counts = (*progress, *(mark.size for mark in logs.values()))
-            if not all(isinstance(x, int) and x >= 0 for x in counts) or not logs.keys() >= {*_PARSERS, LEVELS}:
+            if not all(isinstance(x, int) and x >= 0 for x in counts) or not logs.keys() >= {*_KINDS, LEVELS}:
                 raise ValueError
         except (KeyError, TypeError, ValueError, AttributeError):
             raise DamagedError(f"{path} does not say how far its run had come.") from None
@@ -164,7 +176,13 @@ class Run:
     @cached_property
     def params(self) -> Params:
         """What the student learned."""
-        return checkpoints.load_policy(self.directory / POLICY, student_shapes(self.domain, self.network))
+        path = self.directory / POLICY
+        if not path.exists():
+            raise InputError(f"{path} is not there yet: a run has a policy from its first checkpoint on.")
+        shapes = jax.eval_shape(partial(fresh_params, self.domain, self.network), jax.random.key(0))
+        arrays = checkpoints.read(path).arrays  # in half precision in an agent that comes with the package
+        full = {name: x.astype(np.float32) if x.dtype == np.float16 else x for name, x in arrays.items()}
+        return checkpoints.fit(full, shapes, path)
 
     @cached_property
     def policy(self) -> Policy:
@@ -174,7 +192,7 @@ class Run:
     def metrics(self) -> dict[str, np.ndarray]:
         """Columns of numbers, NaN where something was not measured in an iteration."""
         rows = self._rows(METRICS)
-        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
+        return {name: np.array([row[name] for row in rows], float) for name in (rows[0] if rows else ())}
 
     def timing(self) -> list[Row]:
         """How long each iteration took."""
@@ -191,9 +209,7 @@ class Run:
     def snapshots(self) -> list[dict[str, Json]]:
         """What the curriculum looked like, in order of time."""
         with self.advising():
-            if saved := self.saved():
-                check_snapshots(self.directory / LEVELS, saved)
-            return [read_snapshot(path) for _, path in sorted(numbered(self.directory / LEVELS, ".json").items())]
+            return read_snapshots(self.directory / LEVELS, self.saved())
 
     def command(self, verb: str, *arguments: str) -> str:
         """A command line for this run or one like it, which allows what the configuration names beyond the library."""
@@ -230,19 +246,17 @@ class Run:
 
 def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Run]:
     """Open the runs that lie at `paths`, and those inside of directories that are none themselves."""
-    return [Run.load(directory, allow) for path in paths for directory in _run_directories(Path(path))]
-
-
-def _run_directories(path: Path) -> list[Path]:
-    """The directory itself if it is a run, or else all runs in it."""
-    if (path / CONFIG).exists() or not path.is_dir():
-        return [path]
-    inside = sorted(file.parent for file in path.rglob(CONFIG) if not file.parent.name.startswith("."))
-    if not inside:
-        raise InputError(
-            f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories."
-        )
-    return inside
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if (path / CONFIG).exists() or not path.is_dir():
+            found.append(path)
+        elif inside := sorted(file.parent for file in path.rglob(CONFIG) if not file.parent.name.startswith(".")):
+            found += inside
+        else:
+            raise InputError(
+                f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories."
+            )
+    return [Run.load(directory, allow) for directory in found]
 
 
 def write_config(directory: Path, config: Config[Any]) -> None:
@@ -264,11 +278,6 @@ def read_config(content: Json, allow: Iterable[str] = ()) -> Config[Any]:
     return Config.from_json(content["config"], allow)
 
 
-def student_shapes(domain: Domain, network: Network) -> Params:
-    """The shapes of a student's parameters."""
-    return jax.eval_shape(partial(fresh_params, domain, network), jax.random.key(0))
-
-
 def parse_log(path: Path, data: bytes) -> list[Row]:
     """The rows of a log that holds `data`, as numbers and words.
 
@@ -278,7 +287,7 @@ def parse_log(path: Path, data: bytes) -> list[Row]:
     rows = []
     for line, row in enumerate(parse_csv(path, data), start=2):
         try:
-            rows.append(_PARSERS[path.name](row))
+            rows.append(_parsed(path.name, row))
         except (KeyError, ValueError) as error:
             raise DamagedError(f"{path} is damaged in line {line}: {error!r}.") from None
     return rows
@@ -291,12 +300,25 @@ def repaired_log(path: Path, columns: Sequence[str], iteration: int) -> bytes:
         try:
             [cells] = csv.reader([line.decode()])
             row = dict(zip(columns, cells, strict=True))
-            if number <= _PARSERS[path.name](row)["iteration"] <= iteration:
+            if number <= _parsed(path.name, row)["iteration"] <= iteration:
                 rows.append(row)
                 number = int(row["iteration"])
         except (ValueError, csv.Error):
             continue
     return csv_text(rows, columns).encode()
+
+
+def row_crc(row: Mapping[str, Any]) -> str:
+    """The checksum of a row of the timing."""
+    return f"{zlib.crc32(','.join(str(row[name]) for name in _KINDS[TIMING]).encode()):08x}"
+
+
+def _parsed(log: str, row: Mapping[str, str]) -> Row:
+    if row.get(CRC) and row[CRC] != row_crc(row):  # runs of older versions have none
+        raise ValueError("its checksum is another")
+    kinds = _KINDS[log]
+    others = {name: float(cell or "nan") for name, cell in row.items() if name not in kinds and name != CRC}
+    return {name: kind(row[name]) for name, kind in kinds.items()} | others
 
 
 def snapshots_tally(directory: Path, iteration: int) -> Tally:
@@ -308,17 +330,19 @@ def snapshots_tally(directory: Path, iteration: int) -> Tally:
     return tally
 
 
-def check_snapshots(directory: Path, saved: Saved) -> None:
-    """Compare snapshots with what was saved of them.
+def read_snapshots(directory: Path, saved: Saved | None) -> list[dict[str, Json]]:
+    """All snapshots in order of time, compared with what was saved of them.
 
     Raises:
-        DamagedError: if some were changed or deleted.
+        DamagedError: if some were changed or deleted, or are no snapshots.
     """
-    found, mark = snapshots_tally(directory, saved.progress.iteration).mark(), saved.logs[LEVELS]
-    if found.size != mark.size:
-        raise DamagedError(f"{directory} has {found.size} of the {mark.size} snapshots that were saved.")
-    if found != mark:
-        raise DamagedError(f"{directory} does not hold the snapshots that were saved: their digest is another.")
+    if saved:
+        found, mark = snapshots_tally(directory, saved.progress.iteration).mark(), saved.logs[LEVELS]
+        if found.size != mark.size:
+            raise DamagedError(f"{directory} has {found.size} of the {mark.size} snapshots that were saved.")
+        if found != mark:
+            raise DamagedError(f"{directory} does not hold the snapshots that were saved: their digest is another.")
+    return [read_snapshot(path) for _, path in sorted(numbered(directory, ".json").items())]
 
 
 def read_snapshot(path: Path) -> dict[str, Json]:
@@ -332,40 +356,3 @@ def read_snapshot(path: Path) -> dict[str, Json]:
     ):
         raise DamagedError(f"{path} is no snapshot of a curriculum.")
     return content
-
-
-def _timing(row: Mapping[str, str]) -> Row:
-    return {"iteration": int(row["iteration"])} | {name: float(row[name]) for name in TIMING_COLUMNS[1:]}
-
-
-def _metrics(row: Mapping[str, str]) -> Row:
-    return {name: int(row[name]) for name in PROGRESS} | {name: float(x or "nan") for name, x in row.items()}
-
-
-def _evaluation(row: Mapping[str, str]) -> Row:
-    return {
-        "iteration": int(row["iteration"]),
-        "steps": int(row["steps"]),
-        "updates": int(row["updates"]),
-        "suite": row["suite"],
-        "level": row["level"],
-        "episodes": int(row["episodes"]),
-        "greedy": row["greedy"] == "True",
-        "solved": float(row["solved"]) if row["solved"] else None,
-        "return": float(row["return"]),
-        "length": float(row["length"]),
-    }
-
-
-def _episode(row: Mapping[str, str]) -> Row:
-    words = {name: row[name] for name in ("suite", "level")}
-    numbers = {name: int(row[name]) for name in ("iteration", "episode", "length")}
-    return words | numbers | {name: float(x or "nan") for name, x in row.items() if name not in words | numbers}
-
-
-_PARSERS: Mapping[str, Callable[[Mapping[str, str]], Row]] = {
-    METRICS: _metrics,
-    TIMING: _timing,
-    EVALUATIONS: _evaluation,
-    EPISODES: _episode,
-}

@@ -31,6 +31,7 @@ from tutelage.training.run import (
     ARCHIVE,
     CHECKPOINTS,
     CONFIG,
+    CRC,
     EPISODE_COLUMNS,
     EPISODES,
     EVALUATION_COLUMNS,
@@ -46,10 +47,11 @@ from tutelage.training.run import (
     Progress,
     Run,
     Saved,
-    check_snapshots,
     parse_log,
     read_snapshot,
+    read_snapshots,
     repaired_log,
+    row_crc,
     snapshots_tally,
     write_config,
 )
@@ -74,6 +76,9 @@ def check_free(directory: Path, *, overwrite: bool = False) -> None:
     if not directory.is_dir():
         raise InputError(f"{directory} is a file; choose a directory.")
     found = {path.name for path in directory.iterdir() if not path.match(".*.unfinished")} - {LOCK, STAGED}
+    published = directory / PUBLISHED
+    if PUBLISHED in found and published.is_dir() and not any(published.iterdir()):
+        found.remove(PUBLISHED)
     if found and not found & {CONFIG, PUBLISHED}:
         raise InputError(f"{directory} is not empty and holds no run; choose another directory.")
     if found and not overwrite:
@@ -148,7 +153,7 @@ def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = 
                 logs[name] = repaired_log(path, columns, saved.progress.iteration)
                 damaged.append(path)
         try:
-            check_snapshots(run.directory / LEVELS, saved)
+            read_snapshots(run.directory / LEVELS, saved)
         except DamagedError:
             if not repair_logs:
                 raise
@@ -264,7 +269,7 @@ class RunWriter:
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Add rows to one of the logs."""
-        self._logs[name].append(*rows)
+        self._logs[name].append(*({**row, CRC: row_crc(row)} if name == TIMING else row for row in rows))
 
     def snapshot(self, progress: Progress, content: Mapping[str, Json]) -> None:
         """Write down what the curriculum looks like."""
@@ -293,7 +298,8 @@ class RunWriter:
 
     def _export(self, state: State, progress: Progress, marks: Json) -> None:
         """Delete checkpoints that are no longer among the newest, and write the policy."""
-        checkpoints.prune(self.place / CHECKPOINTS, self.run.config.storage.keep)
+        for old in checkpoints.saved(self.place / CHECKPOINTS)[self.run.config.storage.keep :]:
+            old.unlink()
         about = {"config": self.run.config.to_json(), "progress": progress, "logs": marks}
         checkpoints.write(self.place / POLICY, protagonist(state), about)
 
@@ -329,8 +335,8 @@ def _complete_publishing(directory: Path) -> None:
     published = directory / PUBLISHED
     if not published.exists():
         return
-    for pattern in _OLD:
-        for path in directory.glob(pattern):
+    if any(published.iterdir()):  # else all of it has moved up, and what is there is the new run's
+        for path in itertools.chain.from_iterable(map(directory.glob, _OLD)):
             _remove(path)
     for path in sorted(published.iterdir(), key=lambda path: path.name == CONFIG):  # the configuration last
         target = directory / path.name
