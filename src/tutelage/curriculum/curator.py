@@ -54,7 +54,7 @@ class Curator:
     """How levels are kept and chosen. The defaults are the paper's for mazes."""
 
     score: Score = max_mc
-    """How levels are scored (paper: max-mc; in CarRacing positive-value-loss, but max-mc for REPAIRED)."""
+    """How levels are scored (paper: max-mc; in CarRacing positive-value-loss, but max-mc-start for REPAIRED)."""
     capacity: int = 4000
     """K, the number of slots (paper: 4000 in mazes, 8000 in CarRacing)."""
     replay_rate: float = 0.5

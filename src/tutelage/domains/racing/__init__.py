@@ -18,14 +18,13 @@ def domain(
 
     `frames` limits an episode in training and `start_east` says where it begins; test levels have rules of their own.
     """
-    f1 = suite.f1(view)
     return Domain(
         name="racing",
         env=RacingEnv(frames=frames, view=view, start_east=start_east),
         design=design,
         suites={
-            "f1": f1,
-            "f1-released": suite.with_frames(f1, suite.RELEASED_FRAMES),
+            "f1": suite.f1(view),
+            "f1-released": suite.f1(view, suite.RELEASED_FRAMES),
             "bezier": suite.bezier(view),
             "original": suite.original_car_racing(view),
         },

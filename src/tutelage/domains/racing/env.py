@@ -83,7 +83,7 @@ class State(NamedTuple):
     car: Car
     on_road: jax.Array  # bool[4] wheels that touched a tile when the last frame began
     visited: jax.Array  # bool[L] tiles that a wheel has touched
-    touched: jax.Array  # bool[L] tiles that any part of the car has touched: they look different
+    touched: Any  # bool[L] tiles that any part of the car has touched: they look different
     tiles: jax.Array  # i32[] how many were visited
     frame: jax.Array  # i32[] frames since the reset
     idle: jax.Array  # i32[] frames since the last new tile
@@ -91,16 +91,11 @@ class State(NamedTuple):
 
 
 class _Drive(NamedTuple):
-    """What changes from frame to frame within one action; K candidate tiles."""
+    """What changes from frame to frame within one action."""
 
-    car: Car
+    state: State  # of the K candidate tiles alone; `touched` and `seen` are left out
     side: jax.Array  # f32[5, 2] of the bodies; here, so that it is worked out once a frame
-    on_road: jax.Array  # bool[4]
     hull: jax.Array  # f32[2, 2] its position and side when the last frame began
-    visited: jax.Array  # bool[K]
-    tiles: jax.Array  # i32[]
-    frame: jax.Array  # i32[]
-    idle: jax.Array  # i32[]
     reward: jax.Array  # f32[]
     terminated: jax.Array  # bool[]
     truncated: jax.Array  # bool[]
@@ -180,14 +175,9 @@ class RacingEnv(Env):
         near = self._nearest(scene, state)
         outline = scene.outline[near].T
         drive = _Drive(
-            car=state.car,
+            state=state._replace(visited=state.visited[near], touched=(), seen=()),
             side=contacts.sides(state.car),
-            on_road=state.on_road,
             hull=jnp.zeros((2, 2)),
-            visited=state.visited[near],
-            tiles=state.tiles,
-            frame=state.frame,
-            idle=state.idle,
             # The tiles that the reset visited are paid with the first frame.
             reward=jnp.where(state.frame == 0, FULL_SCORE / scene.n * state.tiles, 0.0),
             terminated=jnp.bool_(False),
@@ -202,14 +192,10 @@ class RacingEnv(Env):
         drive, _ = jax.lax.scan(hold, drive, length=self.repeat)
         # The hull counts in the drawn frame only: in each of the eight it would cost a quarter of the speed, to change
         # the gray of one tile in a hundred frames.
-        state = State(
-            car=drive.car,
-            on_road=drive.on_road,
-            visited=state.visited.at[near].set(drive.visited),
-            touched=state.touched.at[near].max(drive.visited | contacts.under_hull(outline, *drive.hull)),
-            tiles=drive.tiles,
-            frame=drive.frame,
-            idle=drive.idle,
+        visited = drive.state.visited
+        state = drive.state._replace(
+            visited=state.visited.at[near].set(visited),
+            touched=state.touched.at[near].max(visited | contacts.under_hull(outline, *drive.hull)),
             seen=state.seen,
         )
         obs = self.view.select(self.draw(scene, state))
@@ -238,35 +224,37 @@ class RacingEnv(Env):
 
     def _frame(self, scene: Scene, first: jax.Array, outline: jax.Array, drive: _Drive, action: jax.Array) -> _Drive:
         """One frame: contacts are found before the car moves, and give grip in the next frame."""
-        contact = contacts.touching(outline, drive.car.position[1:], drive.side[1:])
-        visited = drive.visited | (contact > 0)
-        fresh = (visited & ~drive.visited).sum(dtype=jnp.int32)
-        tiles = drive.tiles + fresh
-        lap = (first & visited & ~drive.visited).any() & (tiles > LAP * scene.n)
-        car = physics.advance(drive.car, action, drive.on_road)
-
-        frame = drive.frame + 1
-        idle = jnp.where(fresh > 0, 0, drive.idle + 1)
-        reward = FULL_SCORE / scene.n * fresh - FRAME_COST
-        terminated = (tiles == scene.n) | lap
+        before = drive.state
+        contact = contacts.touching(outline, before.car.position[1:], drive.side[1:])
+        visited = before.visited | (contact > 0)
+        fresh = visited & ~before.visited
+        new = fresh.sum(dtype=jnp.int32)
+        state = State(
+            car=physics.advance(before.car, action, before.on_road),
+            on_road=contacts.wheels_of(contact),
+            visited=visited,
+            touched=(),
+            tiles=before.tiles + new,
+            frame=before.frame + 1,
+            idle=jnp.where(new > 0, 0, before.idle + 1),
+            seen=(),
+        )
+        reward = FULL_SCORE / scene.n * new - FRAME_COST
+        lap = (first & fresh).any() & (state.tiles > LAP * scene.n)
+        terminated = (state.tiles == scene.n) | lap
         if self.idle_limit is not None:
-            terminated |= idle >= self.idle_limit
+            terminated |= state.idle >= self.idle_limit
         if self.boundary:
-            outside = (jnp.abs(physics.origin(car)) > self.field).any()
+            outside = (jnp.abs(physics.origin(state.car)) > self.field).any()
             reward = jnp.where(outside, FAULT, reward)
             terminated |= outside
         return _Drive(
-            car=car,
-            side=contacts.sides(car),
-            on_road=contacts.wheels_of(contact),
-            hull=jnp.stack([drive.car.position[0], drive.side[0]]),
-            visited=visited,
-            tiles=tiles,
-            frame=frame,
-            idle=idle,
+            state=state,
+            side=contacts.sides(state.car),
+            hull=jnp.stack([before.car.position[0], drive.side[0]]),
             reward=drive.reward + reward,
             terminated=terminated,
-            truncated=(frame >= self.frames) & ~terminated,
+            truncated=(state.frame >= self.frames) & ~terminated,
         )
 
 

@@ -124,14 +124,11 @@ def place(point: jax.Array, angle: jax.Array) -> Car:
 
 def settle(car: Car) -> Car:
     """Pull the wheels of a car at rest to their joints, in as many passes as Box2D would take."""
-
-    def unsettled(carry: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        return ~carry[2]
-
-    def correct(carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
-        return _correct(*carry[:2], jnp.zeros(4))
-
-    position, angle, _ = jax.lax.while_loop(unsettled, correct, (car.position, car.angle, jnp.bool_(False)))
+    position, angle, _ = jax.lax.while_loop(
+        lambda pass_: ~pass_[2],
+        lambda pass_: _correct(*pass_[:2], jnp.zeros(4)),
+        (car.position, car.angle, jnp.bool_(False)),
+    )
     return car._replace(position=position, angle=angle)
 
 

@@ -8,7 +8,7 @@ benchmark. All are played by Gymnasium's rules: no early end, and a penalty for 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
@@ -92,23 +92,19 @@ def center_line(circuit: Circuit, size: int = F1_TILES) -> track.CenterLine:
     return track.from_closed_line(points, size)
 
 
-def f1(view: View) -> tuple[TestLevel, ...]:
-    """The 20 circuits, in buffers of one size, so that a program serves all that have the same frame limit."""
-    lines = [center_line(each) for each in circuits()]
-    canvas = _canvas(lines)
-    return tuple(
-        on_line(each.name, line, each.frames, view, canvas=canvas) for each, line in zip(circuits(), lines, strict=True)
-    )
+@cache
+def _lines() -> tuple[track.CenterLine, ...]:
+    return tuple(map(center_line, circuits()))
 
 
-def with_frames(levels: Iterable[TestLevel], frames: Mapping[str, int]) -> tuple[TestLevel, ...]:
-    """The same test levels of CarRacing, those named with other limits."""
+def f1(view: View, frames: Mapping[str, int] | None = None) -> tuple[TestLevel, ...]:
+    """The 20 circuits, some with other limits than the paper's if they are named in `frames`.
 
-    def limited(level: TestLevel) -> TestLevel:
-        assert isinstance(level.env, RacingEnv)
-        return replace(level, env=replace(level.env, frames=frames.get(level.name, level.env.frames)))
-
-    return tuple(map(limited, levels))
+    Their buffers have one size, so that a program serves all that have the same limit.
+    """
+    canvas, limits = _canvas(_lines()), {each.name: each.frames for each in circuits()} | dict(frames or {})
+    roads = zip(limits.items(), _lines(), strict=True)
+    return tuple(on_line(name, line, limit, view, canvas=canvas) for (name, limit), line in roads)
 
 
 def bezier(view: View) -> tuple[TestLevel, ...]:
