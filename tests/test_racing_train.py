@@ -10,9 +10,11 @@ import jax
 import numpy as np
 import pytest
 
+from tutelage.cli.train import parse
 from tutelage.curriculum import scores
 from tutelage.curriculum.curator import proportional
 from tutelage.curriculum.methods import METHODS
+from tutelage.domains.racing.env import View
 from tutelage.domains.racing.track import Level
 from tutelage.training import checkpoints
 from tutelage.training.config import PresetName
@@ -86,11 +88,8 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     [
         (RacingSetup(kernels=(2, 2)), "one kernel, one stride"),
         (RacingSetup(lean=(1.0,)), "three numbers"),
-        (RacingSetup(shrink=4), "Nothing is left of 24×24"),
-        (RacingSetup(shrink=5), "divisor"),
-        (RacingSetup(bumps=-1.0), "Bumps"),
+        (RacingSetup(View(shrink=4)), "Nothing is left of 24×24"),
         (RacingSetup(frames=0), "at least one frame"),
-        (RacingSetup(noise=-1), "0 or more random numbers"),
         (RacingSetup(strides=(2, 2, 2, 2, 0, 1)), "at least 1; got 0"),
         (RacingSetup(head=(-4,)), "at least 1; got -4"),
     ],
@@ -98,6 +97,16 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
 def test_what_cannot_work_gets_a_sentence(setup, sentence):
     with pytest.raises(InputError, match=sentence):
         setup.student(setup.domain())
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [("--shrink", "5", "divisor"), ("--bumps", "-1.0", "Bumps"), ("--noise", "-1", "noise=-1")],
+)
+def test_what_cannot_be_seen_or_drawn_gets_a_sentence_where_it_is_asked_for(option, value, sentence, capsys):
+    with pytest.raises(SystemExit):
+        parse(["dr", "--domain", "racing", option, value])
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -93,12 +93,19 @@ class RacingDesign(Design):
     333 m, which the released code's points fit, too; of twice that, roads would leave the field.
     """
 
-    disc: bool = True  # random points lie in a disc, as in the paper; else in the square around it (released code)
-    spacing: float = 0.0  # meters between neighbors; if less, all points are drawn again (see `sample`)
-    shift: float = PLAYFIELD / SKETCH  # meters, the most that a mutation moves a point along each axis
-    bumps: float | None = None  # meters by which random tracks leave a circle; None: the paper's, which are wilder
-    noise: int = 16  # numbers that the generator gets at each step
-    continuous: bool = False  # whether the generator places points anywhere on its sketch, not in the middles of cells
+    disc: bool = True
+    """Draw control points from a disc (paper: yes; released code: no, from the square around it)."""
+    spacing: float = 0.0
+    """Draw them again if neighbors are closer than this, in meters (paper: 0; released code: 19.4)."""
+    shift: float = PLAYFIELD / SKETCH
+    """Meters by which ACCEL's edits move a point along each axis, at most."""
+    bumps: float | None = None
+    """Meters by which random tracks leave a circle, which is easier (paper: None, points anywhere in the disc)."""
+    noise: int = 16
+    """Random numbers that the generator gets at each step (paper: 16; released code: 4)."""
+    continuous: bool = False
+    """Let the generator place control points anywhere, by Beta distributions, instead of choosing cells of its sketch
+    (released code: no)."""
 
     def __post_init__(self) -> None:
         if self.bumps is not None and not 0 <= self.bumps <= REACH - CIRCLE:

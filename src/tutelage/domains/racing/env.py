@@ -26,11 +26,16 @@ LAP = 0.95  # the share of tiles after which the first tile closes a lap
 class View:
     """What the agent sees of a frame. Stacked frames are along the last axis, the newest last."""
 
-    crop: bool = False  # without the dashboard and six columns at each side: 84×84
+    crop: bool = False
+    """Cut the dashboard and six columns at each side off the 96×96 pixels (paper: no)."""
     gray: bool = False
-    shrink: int = 1  # a pixel of the view is the mean of this many squared
+    """See no colors (paper: no)."""
+    shrink: int = 1
+    """Average so many pixels along each side into one (paper: 1)."""
     stack: int = 1
-    zoom: bool = True  # whether the camera zooms in during the first second, as Gymnasium's does
+    """Frames seen at once, eight frames apart (paper: 1; released code: 4)."""
+    zoom: bool = True
+    """Zoom in during the first second, as Gymnasium does (released code: no)."""
 
     def __post_init__(self) -> None:
         if self.stack < 1:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from tyro.conf import OmitArgPrefixes
 
 from tutelage.curriculum import scores
 from tutelage.curriculum.curator import proportional
 from tutelage.curriculum.generators import Uniform
 from tutelage.curriculum.methods import METHODS, Method
 from tutelage.domains import racing
-from tutelage.domains.racing import RacingDesign, View
-from tutelage.domains.racing.design import RELEASED_SPACING
+from tutelage.domains.racing.design import BEZIER_TRACKS, RELEASED_SPACING, RacingDesign
+from tutelage.domains.racing.env import WHOLE_VIEW, View
 from tutelage.learning.network import Network
 from tutelage.learning.ppo import PPO
 from tutelage.networks.racing_student import RacingStudent, racing_student
@@ -27,31 +29,12 @@ class RacingSetup:
 
     name: ClassVar[str] = "racing"
 
-    crop: bool = False
-    """Cut the dashboard and six columns at each side off the 96×96 pixels (paper: no)."""
-    gray: bool = False
-    """See no colors (paper: no)."""
-    shrink: int = 1
-    """Average so many pixels along each side into one (paper: 1)."""
-    stack: int = 1
-    """Frames seen at once, eight frames apart (paper: 1; released code: 4)."""
+    view: Annotated[View, OmitArgPrefixes] = WHOLE_VIEW
+    design: Annotated[RacingDesign, OmitArgPrefixes] = BEZIER_TRACKS
     frames: int = 1000
     """Frames after which an episode ends (paper: 1000); an action is held for 8."""
-    zoom: bool = True
-    """Zoom in during the first second, as Gymnasium does (released code: no)."""
     start_east: bool = True
     """Start at 0° as seen from the center (paper: yes; released code: at the first control point from the south)."""
-    disc: bool = True
-    """Draw control points from a disc (paper: yes; released code: no, from the square around it)."""
-    spacing: float = 0.0
-    """Draw them again if neighbors are closer than this, in meters (paper: 0; released code: 19.4)."""
-    bumps: float | None = None
-    """Meters by which random tracks leave a circle, which is easier (paper: None, points anywhere in the disc)."""
-    noise: int = 16
-    """Random numbers that the generator gets at each step (paper: 16; released code: 4)."""
-    continuous_teacher: bool = False
-    """Let the generator place control points anywhere, by Beta distributions, instead of choosing cells of its sketch
-    (released code: no)."""
     kernels: tuple[int, ...] = (2, 2, 2, 2, 3, 3)
     """Of the student's convolutions (paper: 2 2 2 2 3 3; released code: 4 3 3 3 3 3)."""
     strides: tuple[int, ...] = (2, 2, 2, 2, 1, 1)
@@ -67,17 +50,9 @@ class RacingSetup:
     centered_pixels: bool = False
     """Give the student x/128 − 1 for a pixel x (released code: yes), not x/255 (the paper does not say)."""
 
-    @property
-    def view(self) -> View:
-        """What the student sees of a frame."""
-        return View(self.crop, self.gray, self.shrink, self.stack, self.zoom)
-
     def domain(self) -> Domain:
         """The tracks, and the car on them."""
-        design = RacingDesign(
-            self.disc, self.spacing, bumps=self.bumps, noise=self.noise, continuous=self.continuous_teacher
-        )
-        return racing.domain(self.view, design, self.frames, self.start_east)
+        return racing.domain(self.view, self.design, self.frames, self.start_east)
 
     def student(self, domain: Domain) -> Network:
         """Convolutions and two heads."""
@@ -158,12 +133,9 @@ def _released(method: Method) -> Config[RacingSetup]:
     return replace(
         paper,
         setup=RacingSetup(
-            stack=4,
-            zoom=False,
+            view=View(stack=4, zoom=False),
+            design=RacingDesign(disc=False, spacing=RELEASED_SPACING, noise=4),
             start_east=False,
-            disc=False,
-            spacing=RELEASED_SPACING,
-            noise=4,
             kernels=(4, 3, 3, 3, 3, 3),
             head=(100,),
             centered_pixels=True,
@@ -181,10 +153,8 @@ def _laptop(method: Method) -> Config[RacingSetup]:
     return replace(
         _paper(method),
         setup=RacingSetup(
-            gray=True,
-            shrink=3,
-            stack=2,
-            bumps=20.0,
+            view=View(gray=True, shrink=3, stack=2),
+            design=RacingDesign(bumps=20.0),
             kernels=(2, 2, 2, 3),
             strides=(2, 2, 2, 1),
             channels=(16, 32, 64, 64),
@@ -209,8 +179,7 @@ def _tiny(method: Method) -> Config[RacingSetup]:
     return replace(
         _paper(method),
         setup=RacingSetup(
-            gray=True,
-            shrink=6,
+            view=View(gray=True, shrink=6),
             frames=64,
             kernels=(2, 2),
             strides=(2, 2),
