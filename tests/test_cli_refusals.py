@@ -19,6 +19,7 @@ CASES = {
     "levels --domain json:": "A domain of your own is named module:Class",
     "levels --domain json:JSONDecoder": "json:JSONDecoder is not a Setup: it lacks name",
     "levels --domain no.such:Setup": "no.such",
+    "levels --domain failing:Setup": "failing:Setup cannot be imported: ZeroDivisionError: division by zero (",
     "levels --domain labyrinth": "The domain 'labyrinth' does not come with tutelage",
     # where to write, before any work is done
     "eval RUN --out .": ". is a directory: give --out a file",
@@ -30,12 +31,22 @@ CASES = {
     "report RUN --out FILE/x.html": "FILE is no directory",
     "compare RUN --out FILE": "FILE is no directory",
     "levels --out .": ". is a directory: give --out a file",
+    "levels --out mazes.gif": "mazes.gif should end with .png",
+    "play RUN --gif video.png": "video.png should end with .gif",
+    "eval SEALED": "you may not write to SEALED",
+    "report SEALED": "you may not write to SEALED",
+    "resume SEALED": "You may not write to SEALED, where this run goes on",
+    "train dr --preset tiny --out LOCKED/run": "you may not write to LOCKED",
+    "play RUN --level nothing.json": "nothing.json cannot be read or written: No such file or directory",
+    "train --config nothing.json": "nothing.json cannot be read or written: No such file or directory",
     # seeds, which JAX would alias or refuse
     "eval RUN --seed 100000000000000000000": f"{SEED} 100000000000000000000",
     "eval RUN --seed -1": f"{SEED} -1",
     "play RUN --seed 4294967296": f"{SEED} 4294967296",
     "levels --seed -5": f"{SEED} -5",
     # numbers without a meaning
+    "train dr --preset tiny --devices 99": "There are 2 devices here, not 99: leave --devices out",
+    "train dr --preset tiny --teacher-filters -3": "teacher_filters must be at least 1, not -3",
     "eval RUN --episodes 0": "at least one episode",
     "play RUN --max-frames 0": "A video has at least one frame, not 0",
     "play RUN --episode -1": "there is none with the number -1",
@@ -56,15 +67,20 @@ def place(tmp_path_factory) -> Path:
     complete_run(root / "RUN", "plr")
     (root / "FILE").write_text("")
     (root / "EMPTY").mkdir()
+    (root / "failing.py").write_text("1 / 0")
+    complete_run(root / "SEALED", "plr")
+    (root / "SEALED").chmod(0o500)
     (root / "LOCKED").mkdir(mode=0o500)
     return root
 
 
 @pytest.mark.parametrize("command", CASES)
 def test_refusal(command, place, monkeypatch, capsys):
-    if "LOCKED" in command and os.access(place / "LOCKED", os.W_OK):
-        monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "LOCKED")  # root may write anywhere
+    if os.access(place / "LOCKED", os.W_OK):  # root may write anywhere
+        monkeypatch.setattr("os.access", lambda path, mode: Path(path).name not in ("LOCKED", "SEALED"))
     monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
     before = sorted(place.rglob("*"))
     assert CASES[command] in refused(command.split(), capsys)
     assert sorted(place.rglob("*")) == before

@@ -131,6 +131,8 @@ def changed(path, value):
         ("ppo", 3, "ppo must be a group of options, not 3"),
         ("setup", None, "setup must be a group of options with the entry 'class'"),
         ("setup.class", "chess", "There is no 'chess' in tutelage"),
+        ("setup", {"class": "uniform"}, "uniform cannot be the setup: it lacks domain and student and teacher"),
+        ("method.generator", {"class": "maze"}, "maze cannot be the method.generator: it lacks propose and learns"),
         ("setup.class", "max-mc", "max-mc in setup is not a dataclass"),
         ("setup.head", 32, "setup.head must be a list, not 32"),
     ],

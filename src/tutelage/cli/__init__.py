@@ -48,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if "RESOURCE_EXHAUSTED" in str(error) or isinstance(error, MemoryError):
             _end(2, "There is not enough memory for this. Fewer or smaller envs, levels or layers need less.")
+        if isinstance(error, OSError) and error.filename is not None:
+            _end(2, f"{error.filename} cannot be read or written: {error.strerror}.")
         if not _is_input(error):
             raise
         _end(2, str(error))

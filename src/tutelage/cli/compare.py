@@ -13,7 +13,7 @@ from tutelage.analysis import plots
 from tutelage.analysis.compare import Comparison, compare
 from tutelage.analysis.results import Clock, Metric, Results, Study
 from tutelage.analysis.tables import show
-from tutelage.cli.options import check_directory, failed_to_write, prepare
+from tutelage.cli.options import check_directory, prepare
 from tutelage.files import csv_text, write_atomically
 from tutelage.training.run import find_runs
 from tutelage.types import InputError
@@ -51,11 +51,8 @@ class Compare:
         study = results.study(self.suite, self.metric)
         comparisons = list(self._comparisons(study))
         show(*(table for comparison in comparisons for table in comparison.tables()))
-        try:
-            for name, content in self._files(results, comparisons):
-                write_atomically(self.out / name, content)
-        except OSError as error:
-            raise failed_to_write(self.out, "--out", error) from None
+        for name, content in self._files(results, comparisons):
+            write_atomically(self.out / name, content)
         print(f"\nTables and figures are in {self.out}.")
 
     def _comparisons(self, study: Study) -> Iterator[Comparison]:

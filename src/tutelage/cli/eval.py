@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from tutelage.analysis.policies import PolicyScore, episodes_file, policy_tables
 from tutelage.analysis.tables import show
-from tutelage.cli.options import check_file, failed_to_write, file_name, open_runs, prepare, seed_key
+from tutelage.cli.options import check_file, file_name, open_runs, prepare, seed_key
 from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores, with_optimal
 from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.files import csv_text, write_atomically
@@ -57,8 +57,6 @@ class Eval:
 
     def run(self) -> None:
         """Evaluate all runs, print the table and write the files."""
-        if self.out:
-            check_file(self.out, "--out")
         prepare()
         seed_key(self.seed)
         runs = open_runs(self.runs, self.pretrained, self.allow)
@@ -66,6 +64,8 @@ class Eval:
         if len({run.domain.name for run in runs}) > 1 or len(suites) > 1:
             raise InputError("These runs are of different domains or suites; evaluate them in separate calls.")
         (suite,) = suites
+        for path in self._places(suite):
+            check_file(path, "--out")
         policies = len(runs) + (3 if self.baselines else 0)
         total = policies * len(self._levels(runs[0], suite))
         with ProgressBar("eval", total, unit="levels") as progress:
@@ -125,16 +125,17 @@ class Eval:
         if optimal:
             yield "optimal", None, optimal
 
+    def _places(self, suite: str) -> list[Path]:
+        name = f"eval-{file_name(suite)}.csv"
+        return [self.out] if self.out else [directory / name for directory in self.runs or (Path(),)]
+
     def _write(self, suite: str, trained: Scores, baselines: Scores, episodes: list[list[dict[str, Any]]]) -> None:
-        name, played = f"eval-{file_name(suite)}.csv", list(zip(trained, episodes, strict=True))
-        places = self.runs or (Path(),)
-        files = {self.out: played} if self.out else {d / name: [x] for d, x in zip(places, played, strict=True)}
+        played = list(zip(trained, episodes, strict=True))
+        parts = [played] if self.out else [[own] for own in played]
+        files = dict(zip(self._places(suite), parts, strict=True))
         for path, own in files.items():
             scores = [score.row() for column in (*(column for column, _ in own), *baselines) for score in column]
             contents = {path: scores, episodes_file(path): [row for _, rows in own for row in rows]}
             for file, rows in contents.items():
-                try:
-                    write_atomically(file, csv_text(rows, [*rows[0]]))
-                except OSError as error:
-                    raise failed_to_write(file, "--out", error) from None
+                write_atomically(file, csv_text(rows, [*rows[0]]))
         print(f"\nThe table is in {', '.join(map(str, files))}, and beside it a file of all episodes.")

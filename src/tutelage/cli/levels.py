@@ -36,11 +36,11 @@ class Levels:
 
     def run(self) -> None:
         """Print one line for each level and write the sheet."""
-        if self.out:
-            check_file(self.out, "--out")
         prepare()
         key = seed_key(self.seed)
         setup: Any = setup_named(self.domain)
+        out = self.out or Path(f"{setup.name}.png")
+        check_file(out, "--out", ".png")
         rows = list({"maze": _mazes, "racing": _tracks}.get(setup.name, _levels)(setup, key))
         if not rows:
             raise InputError(f"{setup.name} has no test levels.")
@@ -48,7 +48,6 @@ class Levels:
         show(Table(columns, [[line[name] for name in columns] for line, _ in rows]))
         drawn = [(np.asarray(picture), line["level"]) for line, picture in rows if picture is not None]
         if drawn:
-            out = self.out or Path(f"{setup.name}.png")
             png(out, sheet(*zip(*drawn, strict=True)))
             print(f"\nA picture of each is in {out}.")
 

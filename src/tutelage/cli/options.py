@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -38,10 +37,12 @@ def seed_key(seed: int) -> Key:
     return jax.random.key(seed)
 
 
-def check_file(path: Path, option: str) -> None:
-    """Refuse a place where no file can be written."""
+def check_file(path: Path, option: str, suffix: str = "") -> None:
+    """Refuse a place where no file can be written, and a name that ends otherwise than what will be in it."""
     if path.is_dir():
-        raise InputError(f"{path} is a directory: give {option} a file, such as {path / 'name'}.")
+        raise InputError(f"{path} is a directory: give {option} a file, such as {path / f'name{suffix}'}.")
+    if suffix and path.suffix.lower() != suffix:
+        raise InputError(f"{path} should end with {suffix}, because that is what is written.")
     if path.name in (CONFIG, METRICS, TIMING, EVALUATIONS, EPISODES, POLICY) and (path.parent / CONFIG).exists():
         raise InputError(f"{path} belongs to the run in {path.parent}: give {option} another name.")
     check_directory(path.parent, option, path)
@@ -50,11 +51,6 @@ def check_file(path: Path, option: str) -> None:
 def file_name(name: str) -> str:
     """A name for a file, of a level or a suite that may have any name."""
     return re.sub(r"[^\w.-]", "-", name)
-
-
-def failed_to_write(path: Path, option: str, error: OSError) -> Any:
-    """The sentence about a file that could not be written after all."""
-    return InputError(f"{path} cannot be written ({error}): give {option} another place.")
 
 
 def check_directory(directory: Path, option: str, path: Path | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import jax
 from tyro.conf import Positional
 
-from tutelage.cli.options import check_file, failed_to_write, file_name, open_runs, prepare, seed_key
+from tutelage.cli.options import check_file, file_name, open_runs, prepare, seed_key
 from tutelage.evaluation.images import gif
 from tutelage.evaluation.video import frames, watch
+from tutelage.files import read_json
 from tutelage.training.presets.choices import checked_name
 from tutelage.types import Domain, InputError, Key, TestLevel
 
@@ -54,13 +54,9 @@ class Play:
         if isinstance(where, TestLevel):
             play_key = key  # with which an evaluation begins
         out = self.gif or (self.directory or Path()) / f"{file_name(name)}.gif"
-        check_file(out, "--gif")
+        check_file(out, "--gif", ".gif")
         episode = watch(run.domain, where, run.policy, play_key, number=self.episode, greedy=self.greedy)
-        pictures = frames(run.domain, episode, self.max_frames)
-        try:
-            gif(out, pictures)
-        except OSError as error:
-            raise failed_to_write(out, "--gif", error) from None
+        gif(out, frames(run.domain, episode, self.max_frames))
         verdict = {None: "", True: "solved, ", False: "not solved, "}[episode.solved]
         print(f"{name}: {verdict}return {episode.total:.3f} in {episode.length} steps. The video is {out}.")
 
@@ -79,14 +75,11 @@ def find_level(domain: Domain, name: str, key: Key, suite: str = "") -> tuple[st
 
 
 def _read(domain: Domain, path: Path) -> Any:
+    content = read_json(path)
     try:
-        level = domain.design.from_json(json.loads(path.read_text()))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise InputError(f"{path} holds no level: {error}") from None
-        raise InputError(f"{path} is not JSON: {error}.") from None
+        level = domain.design.from_json(content)
+    except InputError as error:
+        raise InputError(f"{path} holds no level: {error}") from None
     if not bool(domain.design.valid(level)):
         raise InputError(f"{path} holds no valid level of {domain.name} (design.valid says so).")
     return level

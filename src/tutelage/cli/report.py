@@ -30,9 +30,8 @@ class Report:
 
     def run(self) -> None:
         """Write the page, and say where it is."""
-        if self.out:
-            check_file(self.out, "--out")
         prepare()
         runs = find_runs(self.runs, self.allow)
         out = self.out or (runs[0].directory / REPORT if len(runs) == 1 else Path(REPORT))
+        check_file(out, "--out")
         print(f"The report is in {report(runs, out, with_videos=self.videos)}.")

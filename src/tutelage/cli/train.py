@@ -8,16 +8,19 @@ A preset gives every option its default, so domain, preset and method are read o
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, get_args
 
+import jax
 import tyro
 from tyro.conf import AvoidSubcommands, Positional, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from tutelage.cli.options import check_directory
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import read_json
@@ -71,8 +74,13 @@ class Train(Generic[S]):
         out = self.out or Path("runs") / f"{config.setup.name}-{config.method.name}-{origin}"
         seeds = range(config.seed, config.seed + (self.seeds or 1))
         directories = {seed: out if self.seeds is None else out / f"seed-{seed}" for seed in seeds}
+        check_directory(out, "--out")
         for directory in directories.values():
             check_free(directory, overwrite=self.overwrite)
+        if config.devices > jax.device_count() and not self.config_file:
+            raise InputError(
+                f"There are {jax.device_count()} devices here, not {config.devices}: leave --devices out to use all."
+            )
         replace(config, seed=seeds[-1]).check()
         with stop_requests() as requests:
             programs = Programs(config)
@@ -117,6 +125,8 @@ class Resume:
         use_cores(_devices(self.directory))
         keep_programs()
         run = Run.load(self.directory, self.allow)
+        if not os.access(self.directory, os.W_OK | os.X_OK):
+            raise InputError(f"You may not write to {self.directory}, where this run goes on: copy it, or change that.")
         try:
             resume(
                 self.directory,
@@ -186,11 +196,7 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
         raise InputError(
             "A configuration file says all that a preset or a domain would: leave --preset and --domain out."
         )
-    try:
-        content = read_json(known.config)
-    except OSError as error:
-        raise InputError(f"{known.config} cannot be read: {error.strerror}.") from None
-    return read_config(content, known.allow)
+    return read_config(read_json(known.config), known.allow)
 
 
 def _decisive(setup: type[Any], arguments: Sequence[str]) -> dict[str, int]:

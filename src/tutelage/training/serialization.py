@@ -13,6 +13,7 @@ import importlib
 import math
 import os
 import sys
+import traceback
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -88,8 +89,12 @@ def imported(name: str) -> Any:
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except ImportError as error:
         raise InputError(f"{name} cannot be imported: {error}.") from None
+    except Exception as error:  # whatever the module does when it is imported
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f" ({last.filename}, line {last.lineno})" if last.filename != __file__ else ""
+        raise InputError(f"{name} cannot be imported: {type(error).__name__}: {error}{where}.") from error
     return found
 
 
@@ -139,6 +144,9 @@ def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
         kind = find(value[CLASS], allow)
         if not (dataclasses.is_dataclass(kind) and isinstance(kind, type)):
             raise InputError(f"{value[CLASS]} in {name} is not a dataclass.")
+        members = ("propose", "learns") if hint is generators.Generator else ("domain", "student", "teacher")
+        if lacking := [member for member in members if not hasattr(kind, member)]:
+            raise InputError(f"{value[CLASS]} cannot be the {name}: it lacks {' and '.join(lacking)}.")
         return _dataclass(kind, {key: x for key, x in value.items() if key != CLASS}, name, allow)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):

@@ -16,7 +16,7 @@ from tutelage.networks.maze_student import MazeStudent, maze_student
 from tutelage.networks.maze_teacher import MazeTeacher, maze_teacher
 from tutelage.training.config import Config, Evaluation, PresetName, Storage
 from tutelage.training.presets.choices import checked_name, with_curator
-from tutelage.types import Discrete, Domain
+from tutelage.types import Discrete, Domain, InputError
 
 ACTIVATIONS = {"relu": nn.relu, "tanh": jnp.tanh}
 
@@ -61,6 +61,8 @@ class MazeSetup:
 
     def domain(self) -> Domain:
         """The mazes."""
+        if self.teacher_filters < 1:  # here, because most methods build no teacher
+            raise InputError(f"teacher_filters must be at least 1, not {self.teacher_filters}.")
         return maze.domain(
             self.size,
             self.blocks,
