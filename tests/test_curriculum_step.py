@@ -18,7 +18,7 @@ from tutelage.curriculum.curriculum import Curriculum, NotFiniteError
 from tutelage.curriculum.generators import Fixed, Teacher, Uniform
 from tutelage.curriculum.methods import ACCEL, DR, MINIMAX, PAIRED, PLR, PLR_PERP, REPAIRED, Method
 from tutelage.curriculum.parts import Parts
-from tutelage.curriculum.step import decide, init, step
+from tutelage.curriculum.step import can_replay, init, step, wants_replay
 from tutelage.domains import maze
 from tutelage.learning import mesh
 from tutelage.learning.ppo import PPO
@@ -217,7 +217,8 @@ def test_vmapped_seeds_are_separate_runs():
 def test_the_decision_is_a_coin_of_the_replay_rate():
     method = replace(PLR, curator=replace(CURATOR, replay_rate=0.3, min_fill=0.5))
     state, _ = run(in_ferries(replace(PLR_PERP, curator=replace(CURATOR, replay_rate=0.0))), 1)
-    flip = jax.jit(jax.vmap(lambda key: decide(method, state[-1], key)))
+    assert can_replay(method, state[-1])
+    flip = jax.jit(jax.vmap(lambda key: wants_replay(method, key)))
     share = flip(jax.random.split(KEY, 4000)).mean()
     assert abs(float(share) - 0.3) < 0.03
 

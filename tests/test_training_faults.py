@@ -385,14 +385,14 @@ def test_deleting_the_lock_lets_nobody_in(run):
 
 def interrupted(monkeypatch, iteration, act):
     """Do something in the middle of an iteration, counted from 0."""
-    iterate, count = short_programs().curriculum.iterate, iter(range(1000))
+    dispatch, count = short_programs().curriculum.dispatch, iter(range(1000))
 
-    def iterated(state, key):
+    def iterated(state, key, replay):
         if next(count) == iteration:
             act()
-        return iterate(state, key)
+        return dispatch(state, key, replay)
 
-    monkeypatch.setattr(short_programs().curriculum, "iterate", iterated)
+    monkeypatch.setattr(short_programs().curriculum, "dispatch", iterated)
 
 
 def test_a_run_that_is_moved_away_does_not_write_into_its_successor(tmp_path, monkeypatch):
@@ -546,11 +546,11 @@ def test_a_signal_in_a_seeds_last_iteration_stops_all_seeds(tmp_path):
     program = (
         "import os, signal\n"
         "from tutelage.curriculum.curriculum import Curriculum\n"
-        "iterate = Curriculum.iterate\n"
+        "dispatch = Curriculum.dispatch\n"
         "def last(self, *args):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return iterate(self, *args)\n"
-        "Curriculum.iterate = last\n"
+        "    return dispatch(self, *args)\n"
+        "Curriculum.dispatch = last\n"
         "from tutelage.cli import main\n"
         "main(['train', 'dr', '--preset', 'tiny', '--total-steps', '256', '--suite', '', '--snapshot-levels', '4',"
         f" '--seeds', '2', '--out', {str(tmp_path / 'runs')!r}])\n"

@@ -186,14 +186,14 @@ def test_a_damaged_checkpoint_is_passed_over_and_that_is_said(whole, copy, progr
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_iteration_saves_and_stops(whole, programs, tmp_path, monkeypatch, number):
-    iterate, count = programs.curriculum.iterate, iter(range(100))
+    dispatch, count = programs.curriculum.dispatch, iter(range(100))
 
-    def interrupted(state, key):
+    def interrupted(state, key, replay):
         if next(count) == 4:
             os.kill(os.getpid(), number)
-        return iterate(state, key)
+        return dispatch(state, key, replay)
 
-    monkeypatch.setattr(programs.curriculum, "iterate", interrupted)
+    monkeypatch.setattr(programs.curriculum, "dispatch", interrupted)
     before = signal.getsignal(number)
     with pytest.raises(Stopped):
         train(CONFIG, tmp_path / "run", programs=programs, quiet=True)
@@ -303,13 +303,13 @@ def test_the_environment_of_the_process_is_not_written_down(whole, monkeypatch):
 
 
 def test_memory_does_not_grow(programs, tmp_path, monkeypatch):
-    iterate, alive = programs.curriculum.iterate, []
+    dispatch, alive = programs.curriculum.dispatch, []
 
-    def counted(state, key):
+    def counted(state, key, replay):
         alive.append(len(jax.live_arrays()))
-        return iterate(state, key)
+        return dispatch(state, key, replay)
 
-    monkeypatch.setattr(programs.curriculum, "iterate", counted)
+    monkeypatch.setattr(programs.curriculum, "dispatch", counted)
     train(CONFIG, tmp_path / "run", programs=programs, quiet=True)
     assert len(alive) >= 8
     assert alive[-1] <= alive[2]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tutelage.curriculum.methods import METHODS, Method
     from tutelage.curriculum.parts import Parts
     from tutelage.evaluation.evaluate import Evaluator
-    from tutelage.learning.mesh import use_cores
+    from tutelage.learning.mesh import use_cores, use_processes
     from tutelage.learning.network import Network
     from tutelage.learning.ppo import PPO
     from tutelage.training.config import Config
@@ -33,7 +33,7 @@ _HOMES = {
     "tutelage.curriculum.methods": ("METHODS", "Method"),
     "tutelage.curriculum.parts": ("Parts",),
     "tutelage.evaluation.evaluate": ("Evaluator",),
-    "tutelage.learning.mesh": ("use_cores",),
+    "tutelage.learning.mesh": ("use_cores", "use_processes"),
     "tutelage.learning.network": ("Network",),
     "tutelage.learning.ppo": ("PPO",),
     "tutelage.training.config": ("Config",),
@@ -69,6 +69,7 @@ __all__ = [
     "resume",
     "train",
     "use_cores",
+    "use_processes",
 ]
 
 

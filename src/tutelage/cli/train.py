@@ -17,14 +17,15 @@ from typing import Annotated, Any, Generic, get_args
 
 import jax
 import tyro
-from tyro.conf import AvoidSubcommands, Positional, arg
+from tyro.conf import AvoidSubcommands, OmitArgPrefixes, Positional, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from tutelage.cli.options import check_directory
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import read_json
-from tutelage.learning.mesh import cores, use_cores
+from tutelage.learning import mesh
+from tutelage.learning.mesh import cores, use_cores, use_processes
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Config, PresetName, S
 from tutelage.training.presets import setup_named
@@ -35,6 +36,26 @@ from tutelage.training.storage import check_free
 from tutelage.training.trackers import TrackerName
 from tutelage.training.train import Programs, Stopped, resume, stop_requests, train
 from tutelage.types import InputError
+
+
+@dataclass(frozen=True)
+class Processes:
+    """One run on the devices of several processes: start the same command in each."""
+
+    distributed: bool = False
+    """Share one run among several processes, which JAX finds by itself under SLURM, Open MPI and Kubernetes."""
+    coordinator: str | None = None
+    """Elsewhere: the address of process 0, as HOST:PORT."""
+    num_processes: int | None = None
+    """Elsewhere: how many processes there are."""
+    process_id: int | None = None
+    """Elsewhere: which one this is, from 0."""
+
+    def join(self) -> None:
+        """Find the others, if there are any."""
+        where = self.coordinator, self.num_processes, self.process_id
+        if self.distributed or where != (None, None, None):
+            use_processes(*where)
 
 
 @dataclass(frozen=True)
@@ -63,6 +84,7 @@ class Train(Generic[S]):
     """Replace a run that is there already, once the first iteration of the new one has worked."""
     track: TrackerName | None = None
     """Also send metrics there."""
+    processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
         """Train all seeds."""
@@ -74,9 +96,11 @@ class Train(Generic[S]):
         out = self.out or Path("runs") / f"{config.setup.name}-{config.method.name}-{origin}"
         seeds = range(config.seed, config.seed + (self.seeds or 1))
         directories = {seed: out if self.seeds is None else out / f"seed-{seed}" for seed in seeds}
-        check_directory(out, "--out")
-        for directory in directories.values():
-            check_free(directory, overwrite=self.overwrite)
+        with mesh.together():
+            if mesh.leads():
+                check_directory(out, "--out")
+                for directory in directories.values():
+                    check_free(directory, overwrite=self.overwrite)
         if config.devices > jax.device_count() and not self.config_file:
             raise InputError(
                 f"There are {jax.device_count()} devices here, not {config.devices}: leave --devices out to use all."
@@ -89,18 +113,18 @@ class Train(Generic[S]):
                 options: Any = {"overwrite": self.overwrite, "track": self.track}
                 try:
                     train(run.config, directory, programs=programs, requests=requests, **options)
-                    print(f"{run.title}: done. The run is in {directory}.")
+                    _print(f"{run.title}: done. The run is in {directory}.")
                 except Stopped as stopped:
                     _stopped(run)
                     code = stopped.exit_code
                 if requests and seed < seeds[-1]:  # one may also have come in the seed's last iteration
                     rest = ["--seed", str(seed + 1), "--seeds", str(seeds[-1] - seed), "--out", str(out)]
                     command = run.command("train", self.method, "--config", str(directory / CONFIG), *rest)
-                    print(f"And with the other seeds: {command}")
+                    _print(f"And with the other seeds: {command}")
                     code = 128 + requests[0]
                 if code:
                     raise SystemExit(code)
-        print(f"See it: {run.command('report', str(out))}")
+        _print(f"See it: {run.command('report', str(out))}")
 
 
 @dataclass(frozen=True)
@@ -119,10 +143,12 @@ class Resume:
     """Also send metrics there."""
     repair_logs: bool = False
     """If logs are damaged, copy them and continue with those of their rows that are whole."""
+    processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
         """Go on to the end."""
         use_cores(_devices(self.directory))
+        self.processes.join()
         keep_programs()
         run = Run.load(self.directory, self.allow)
         if not os.access(self.directory, os.W_OK | os.X_OK):
@@ -139,13 +165,14 @@ class Resume:
         except Stopped as stopped:
             _stopped(run)
             raise SystemExit(stopped.exit_code) from None
-        print(f"Done. The run is in {self.directory}.")
+        _print(f"Done. The run is in {self.directory}.")
 
 
 def parse(arguments: Sequence[str]) -> Train[Any]:
     """A `train` command from its options, the word `train` left out."""
     # a user's module may ask JAX for its devices as soon as it is imported
     use_cores()
+    _processes(arguments).join()
     default = default_config(arguments)
     _refuse_curator_options(default, arguments)
     trainer: Any = Train[type(default.setup)]  # type: ignore[misc]
@@ -163,6 +190,21 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
             "tutelage train METHOD [OPTIONS], and leave it out with --config."
         )
     return command
+
+
+def _processes(arguments: Sequence[str]) -> Processes:
+    """Read before the rest, because JAX must know the other processes before it has devices."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--distributed", action="store_true")
+    parser.add_argument("--coordinator")
+    parser.add_argument("--num-processes")
+    parser.add_argument("--process-id")
+    known, _ = parser.parse_known_args(arguments)
+    try:
+        numbers = [None if x is None else int(x) for x in (known.num_processes, known.process_id)]
+    except ValueError:
+        raise InputError("num_processes and process_id are whole numbers.") from None
+    return Processes(known.distributed, known.coordinator, *numbers)
 
 
 def _devices(directory: Path) -> int | None:
@@ -243,4 +285,10 @@ def functions_by_name() -> ConstructorRegistry:
 
 
 def _stopped(run: Run) -> None:
-    print(f"Stopped, and all is saved. Go on with: {run.command('resume', str(run.directory))}")
+    _print(f"Stopped, and all is saved. Go on with: {run.command('resume', str(run.directory))}")
+
+
+def _print(sentence: str) -> None:
+    """Say something once, however many processes there are."""
+    if mesh.leads():
+        print(sentence)

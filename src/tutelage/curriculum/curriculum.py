@@ -9,15 +9,18 @@ for i in range(1000):
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tutelage.curriculum.methods import Method
 from tutelage.curriculum.parts import Parts
 from tutelage.curriculum.scores import Need, needs_of
-from tutelage.curriculum.step import State, decide, init, step
+from tutelage.curriculum.step import State, can_replay, init, step, wants_replay
 from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
 from tutelage.types import InputError, Key, require_support
@@ -54,7 +57,8 @@ class Curriculum:
         self.mesh = mesh.make_mesh(parts.num_envs, devices)
         self._everywhere = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
         self.init_program = jax.jit(partial(init, method, parts))
-        self._decide = jax.jit(partial(decide, method))
+        self._wants_replay = jax.jit(jax.vmap(partial(wants_replay, method)))
+        self._can_replay = jax.jit(partial(can_replay, method))
         self.explore, self.exploit = (
             jax.jit(
                 mesh.on_devices(lambda state, key, replay=replay: step(method, parts, state, key, replay), self.mesh),
@@ -84,14 +88,31 @@ class Curriculum:
         Raises:
             NotFiniteError: if an update met an infinite number. It has the state to go on with.
         """
-        replay = self.method.replays and bool(self._decide(state, key))
-        state, metrics = (self.exploit if replay else self.explore)(state, key)
-        metrics |= {"replay": jnp.float32(replay)}
-        for who, name in _FINITE.items():
-            if name in metrics and not metrics[name]:
-                raise NotFiniteError(
-                    f"A reward, value, loss or gradient of the {who} is not finite, so nothing was learned from it. A "
-                    "lower learning rate, a lower max_grad_norm or rewards of a smaller scale usually help.",
-                    state,
-                )
+        replay = bool(self.wants_replay(key[None])[0]) and self.can_replay(state)
+        state, metrics = self.dispatch(state, key, replay)
+        check_finite(metrics, state)
         return state, metrics
+
+    def wants_replay(self, keys: Key) -> np.ndarray:
+        """bool[N]: which of the iterations with these keys replay if they can."""
+        return np.asarray(self._wants_replay(keys)) if self.method.replays else np.zeros(len(keys), bool)
+
+    def can_replay(self, state: State) -> bool:
+        """Whether the buffers are full enough; it stays true. This waits for the state."""
+        return bool(mesh.read(self._can_replay(state)))
+
+    def dispatch(self, state: State, key: Key, replay: bool) -> tuple[State, Metrics]:
+        """One iteration, not waited for. The state given is used up, and nobody has checked that all is finite."""
+        state, metrics = (self.exploit if replay else self.explore)(state, key)
+        return state, metrics | {"replay": jnp.float32(replay)}
+
+
+def check_finite(metrics: Mapping[str, Any], state: State) -> None:
+    """Raise `NotFiniteError` if an iteration's metrics say that somebody failed to learn."""
+    for who, name in _FINITE.items():
+        if name in metrics and not metrics[name]:
+            raise NotFiniteError(
+                f"A reward, value, loss or gradient of the {who} is not finite, so nothing was learned from it. A "
+                "lower learning rate, a lower max_grad_norm or rewards of a smaller scale usually help.",
+                state,
+            )

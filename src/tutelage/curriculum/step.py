@@ -80,12 +80,16 @@ def init(method: Method, parts: Parts, key: Key) -> State:
     )
 
 
-def decide(method: Method, state: State, key: Key) -> jax.Array:
-    """bool[]: whether this iteration replays. One decision for the whole batch and all students."""
-    if method.curator is None:
-        return jnp.zeros((), bool)
-    coin = jax.random.uniform(_keys(key).decision) < method.curator.replay_rate
-    return coin & jax.vmap(partial(curation.ready, method.curator))(state.buffers).all()
+def wants_replay(method: Method, key: Key) -> jax.Array:
+    """bool[]: whether an iteration replays if it can. One decision for the whole batch and all students."""
+    assert method.curator is not None
+    return jax.random.uniform(_keys(key).decision) < method.curator.replay_rate
+
+
+def can_replay(method: Method, state: State) -> jax.Array:
+    """bool[]: whether all buffers are full enough. They never lose a level, so this stays true."""
+    assert method.curator is not None
+    return jax.vmap(partial(curation.ready, method.curator))(state.buffers).all()
 
 
 def step(method: Method, parts: Parts, state: State, key: Key, replay: bool) -> tuple[State, Metrics]:
@@ -96,7 +100,7 @@ def step(method: Method, parts: Parts, state: State, key: Key, replay: bool) -> 
         parts: what it is made of.
         state: what the iteration before left.
         key: this iteration's own; the same for the decision.
-        replay: what `decide` said, as a static choice: two programs are compiled, each without the other's work.
+        replay: whether it replays, as a static choice: two programs are compiled, each without the other's work.
 
     Returns:
         The next state, and scalars that say how it went.

@@ -185,7 +185,7 @@ class Evaluator:
         params = jax.device_put(params, NamedSharding(self._mesh, PartitionSpec()))
         scores = {}
         for draws, program in self._groups:
-            outcome = jax.device_get(program(params, *draws(key)))
+            outcome = mesh.read(program(params, *draws(key)))
             by_level = jax.tree.map(draws.by_level, (outcome.returns, outcome.lengths, outcome.measures))
             for i, level in enumerate(draws.levels):
                 returns, lengths, measures = jax.tree.map(lambda x, i=i: x[i], by_level)
@@ -217,7 +217,7 @@ class Evaluator:
             check_vma=False,
         )
 
-        @jax.jit
+        @partial(jax.jit, out_shardings=NamedSharding(self._mesh, everywhere))  # every process reads all of them
         def program(params: Params, levels: Level, keys: Key) -> Outcome:
             even = jnp.minimum(jnp.arange(share_of * devices), count - 1)  # the last one fills up the last share
             if not draws.same_level:

@@ -4,23 +4,33 @@
 device's part of an array, and put the parts together again. With one device they do nothing, so no algorithm asks how
 many devices there are. On a CPU a device is a core (`use_cores`): two devices with a thread each are faster than one
 device with two threads. `use_cores` has no effect on accelerators.
+
+With `use_processes` the devices are those of several processes, maybe on several machines. Each process runs the same
+program; what only one of them may do, such as writing files, the first one does (`leads`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, PartitionSpec
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from tutelage.types import InputError
 
 AXIS = "envs"
+
+SHUTDOWN = 10
+"""Seconds that a process which ends waits for the others to end."""
 
 
 def use_cores(count: int | None = None) -> None:
@@ -41,6 +51,126 @@ def use_cores(count: int | None = None) -> None:
             ) from error
 
 
+def use_processes(
+    coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
+) -> None:
+    """Share the devices of several processes. Call it in each of them, before anything asks JAX for its devices.
+
+    Under SLURM, Open MPI and Kubernetes, JAX finds the arguments by itself.
+
+    Args:
+        coordinator: HOST:PORT at which process 0 listens.
+        num_processes: how many there are.
+        process_id: which this is, from 0.
+
+    Raises:
+        InputError: if they cannot be found, mean nothing, or if JAX already has its devices.
+    """
+    given = [x is not None for x in (coordinator, num_processes, process_id)]
+    if any(given) and not all(given):
+        raise InputError("Give all of coordinator (HOST:PORT), num_processes and process_id, or none of them.")
+    if num_processes is not None and process_id is not None and not 0 <= process_id < num_processes:
+        raise InputError(f"process_id counts from 0 to {num_processes - 1}, not {process_id}.")
+    if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
+        raise InputError(f"The coordinator is the address of process 0 as HOST:PORT, not {coordinator!r}.")
+    try:
+        jax.distributed.initialize(coordinator, num_processes, process_id, shutdown_timeout_seconds=SHUTDOWN)
+    except (RuntimeError, ValueError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"The processes did not find each other ({first:.200}). Outside of SLURM, Open MPI and Kubernetes, tell "
+            "each process the coordinator's address, the number of processes and its own: --coordinator HOST:PORT "
+            "--num-processes N --process-id I."
+        ) from error
+
+
+def leads() -> bool:
+    """Whether this is the process that writes files."""
+    return jax.process_index() == 0
+
+
+def from_first(tree: Any) -> Any:
+    """The arrays of process 0 in every process; the others give arrays of the same shapes and types."""
+    if jax.process_count() == 1:
+        return tree
+    # as bytes: arrays are sent by adding zeros to them, and −0 + 0 is 0
+    arrays = jax.tree.map(lambda x: np.array(x, order="C"), tree)
+    sent = multihost_utils.broadcast_one_to_all(jax.tree.map(lambda x: x.reshape(-1).view(np.uint8), arrays))
+    return jax.tree.map(lambda x, data: np.asarray(data).view(x.dtype).reshape(x.shape), arrays, sent)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Whatever fails in one process while it does this fails in all of them. They wait for each other.
+
+    Raises:
+        InputError: if it failed in another one.
+    """
+    failed: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        if jax.process_count() == 1:
+            raise
+        failed = error
+    if jax.process_count() > 1:
+        all_failed = multihost_utils.process_allgather(np.int32(failed is not None))
+        if failed is not None:
+            raise failed
+        if all_failed.any():
+            raise InputError(f"Process {int(all_failed.argmax())} cannot go on, for a reason that it says itself.")
+
+
+@contextmanager
+def noticing_loss() -> Iterator[None]:
+    """Say in a sentence that another process is gone, when collectives fail."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:  # JAX's, of several kinds
+        if jax.process_count() == 1 or not any(word in str(error) for word in ("Gloo", "NCCL", "coordination service")):
+            raise
+        raise InputError(
+            f"Process {jax.process_index()} has lost another process of this run, and ends. All until the newest "
+            "checkpoint is saved: resume it, with the same or another number of processes."
+        ) from error
+
+
+def leave(code: int) -> None:
+    """End this process at once, if it is one of several: the usual way to end would wait for those that are gone."""
+    if jax.distributed.is_initialized():
+        if leads():
+            time.sleep(1)  # all others are ended with this one, so let them say why first
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def read(tree: Any) -> Any:
+    """Arrays that all devices hold, as NumPy's. If a collective fails on one device of this process, it says so."""
+    if jax.process_count() > 1:
+        # a device that waits for another one of this process never hears that this one has lost a third
+        left = [shard.data for x in jax.tree.leaves(tree) for shard in x.addressable_shards]
+        while left:
+            for x in left:
+                if x.is_ready():
+                    x.block_until_ready()  # this is what raises
+            left = [x for x in left if not x.is_ready()]
+            time.sleep(1e-4 if left else 0)
+    return jax.device_get(tree)
+
+
+def highest(number: int, mesh: Mesh) -> Array:
+    """i32[]: the highest of all processes' numbers; not waited for."""
+    one = np.full(1, number, np.int32)
+    share = NamedSharding(mesh, PartitionSpec(AXIS))
+    return _highest(jax.make_array_from_callback((mesh.size,), share, lambda _: one))
+
+
+@jax.jit
+def _highest(numbers: Array) -> Array:
+    return numbers.max()
+
+
 def cores() -> int:
     """How many cores this process may use."""
     # only Linux has the affinity
@@ -48,11 +178,25 @@ def cores() -> int:
 
 
 def make_mesh(batch: int, devices: int | None = None) -> Mesh:
-    """A mesh of as many devices as divide `batch` envs evenly, at most `devices` of them (default: all there are)."""
-    available = jax.devices()
-    most = min(devices or len(available), len(available))
-    count = next(n for n in range(most, 0, -1) if batch % n == 0)
-    return Mesh(np.asarray(available[:count]), (AXIS,))
+    """A mesh of as many devices as divide `batch` envs evenly, at most `devices` of them (default: all there are).
+
+    Every process has as many of them as the others.
+
+    Raises:
+        InputError: if there are more processes than that, or if `batch` cannot be divided among them.
+    """
+    processes = jax.process_count()
+    owned: list[list[jax.Device]] = [[] for _ in range(processes)]
+    for device in jax.devices():
+        owned[device.process_index].append(device)
+    most = min((devices or jax.device_count()) // processes, *map(len, owned))
+    for each in range(most, 0, -1):
+        if batch % (each * processes) == 0:
+            return Mesh(np.asarray([device for own in owned for device in own[:each]]), (AXIS,))
+    raise InputError(
+        f"{processes} processes cannot share {batch} envs evenly, each with a device of its own: choose a number of "
+        "envs that the number of processes divides, and at least as many devices."
+    )
 
 
 def on_devices(f: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:

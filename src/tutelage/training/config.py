@@ -254,7 +254,7 @@ def _check_minibatches(parts: Parts, devices: int) -> None:
 def _most_devices(parts: Parts) -> int:
     """As many of the devices there are as share envs and minibatches evenly."""
     for devices in range(min(jax.device_count(), parts.num_envs), 1, -1):
-        if parts.num_envs % devices == 0:
+        if parts.num_envs % devices == 0 and devices % jax.process_count() == 0:
             with suppress(InputError):
                 _check_minibatches(parts, devices)
                 return devices

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from tutelage.curriculum.curriculum import Curriculum
+from tutelage.curriculum.curriculum import Curriculum, check_finite
 from tutelage.curriculum.step import State
-from tutelage.evaluation.evaluate import Evaluator
+from tutelage.evaluation.evaluate import Evaluator, Score
+from tutelage.learning import mesh
+from tutelage.learning.ppo import Metrics
 from tutelage.training.config import Config
 from tutelage.training.progress import ProgressBar
 from tutelage.training.run import EPISODES, EVALUATIONS, METRICS, TIMING, Progress, Run, write_config
@@ -137,16 +139,21 @@ def train(
         Stopped: after a request to stop, when all is saved.
     """
     directory = Path(directory)
-    check_free(directory, overwrite=overwrite)
-    check_tracker(track)
+    with mesh.together():
+        if mesh.leads():
+            check_free(directory, overwrite=overwrite)
+            check_tracker(track)
     programs = programs or Programs(config)
     programs.check(config)
     run = Run(directory, replace(config, devices=programs.curriculum.mesh.size))
-    names, state = programs.names, programs.curriculum.init(_Keys.of(config).init)
-    with _covered(requests) as requests, writing(directory):
-        check_free(directory, overwrite=overwrite)  # another process may have been quicker
-        with closing(RunWriter.create(run, names, state)) as writer:
-            return _loop(writer, programs, state, Progress(), track, quiet, requests)
+    state, writer = programs.curriculum.init(_Keys.of(config).init), None
+    with _covered(requests) as requests, ExitStack() as stack:
+        with mesh.together():
+            if mesh.leads():
+                stack.enter_context(writing(directory))
+                check_free(directory, overwrite=overwrite)  # another process may have been quicker
+                writer = stack.enter_context(closing(RunWriter.create(run, programs.names, state)))
+        return _loop(run, writer, programs, state, Progress(), track, quiet, requests)
 
 
 def resume(
@@ -191,33 +198,59 @@ def resume(
             "made longer. Train anew with more steps, or without annealing."
         )
     check_tracker(track)
+    if config.devices % jax.process_count():  # these processes cannot share so many, but maybe others
+        programs = programs or Programs(replace(config, devices=0))
     programs = programs or Programs(config)
     programs.check(config)
-    with _covered(requests) as requests, writing(run.directory):
-        restored = restore(run, programs.names, programs.shapes, repair_logs=repair_logs)
-        progress = restored.progress
-        if programs.curriculum.mesh.size != config.devices:
-            say(
-                f"This run began on {config.devices} devices and goes on with {programs.curriculum.mesh.size}: sums "
-                "are rounded differently, so it will not be the same bit for bit."
+    with _covered(requests) as requests, ExitStack() as stack:
+        found: Any = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), programs.shapes), np.zeros(3, np.int64)
+        writer = None
+        with mesh.together():
+            if mesh.leads():
+                stack.enter_context(writing(run.directory))
+                writer, found = _reopen(stack, run, config, programs, repair_logs)
+        state, counts = mesh.from_first(found)
+        state, progress = programs.curriculum.place(state), Progress(*map(int, counts))
+        return _loop(Run(run.directory, config), writer, programs, state, progress, track, quiet, requests)
+
+
+def _reopen(
+    stack: ExitStack, run: Run, config: Config[Any], programs: Programs, repair_logs: bool
+) -> tuple[RunWriter, tuple[State, np.ndarray]]:
+    """Open a run to write it; and what it has come to, its state and its progress."""
+    restored = restore(run, programs.names, programs.shapes, repair_logs=repair_logs)
+    progress, devices = restored.progress, programs.curriculum.mesh.size
+    if devices != config.devices:
+        say(
+            f"This run began on {config.devices} devices and goes on with {devices}: sums are rounded differently, so "
+            "it will not be the same bit for bit."
+        )
+    if config != run.config:
+        if progress.steps > config.total_steps or (
+            config.total_updates is not None and progress.updates > config.total_updates
+        ):
+            raise InputError(
+                f"{run.directory} has come to {progress.steps:,} steps and {progress.updates:,} updates already, "
+                "beyond what is asked for: ask for more, or train anew."
             )
-        if config != run.config:
-            if progress.steps > config.total_steps or (
-                config.total_updates is not None and progress.updates > config.total_updates
-            ):
-                raise InputError(
-                    f"{directory} has come to {progress.steps:,} steps and {progress.updates:,} updates already, "
-                    "beyond what is asked for: ask for more, or train anew."
-                )
-            write_config(run.directory, config)
-        run = Run(run.directory, config)
-        with closing(RunWriter.reopen(run, programs.names, restored)) as writer:
-            state = programs.curriculum.place(restored.state)
-            return _loop(writer, programs, state, progress, track, quiet, requests)
+        write_config(run.directory, config)
+    writer = stack.enter_context(closing(RunWriter.reopen(Run(run.directory, config), programs.names, restored)))
+    return writer, (restored.state, np.array(progress, np.int64))
+
+
+class _Played(NamedTuple):
+    """An iteration that was dispatched, and whose metrics nobody has read yet."""
+
+    before: Progress
+    progress: Progress
+    metrics: Metrics
+    start: float
+    """When it could begin, in seconds."""
 
 
 def _loop(
-    writer: RunWriter,
+    run: Run,
+    writer: RunWriter | None,
     programs: Programs,
     state: State,
     progress: Progress,
@@ -225,66 +258,124 @@ def _loop(
     quiet: bool,
     requests: list[int],
 ) -> Run:
-    """From here to the end."""
-    run, config, curriculum = writer.run, writer.run.config, programs.curriculum
+    """From here to the end. The metrics of an iteration are read while the next one runs.
+
+    An iteration uses up the state before it. So whoever looks at a state (snapshot, evaluation, checkpoint) does it
+    before the next iteration is dispatched. Of several processes, only the one with a `writer` writes and prints.
+    """
+    config, curriculum = run.config, programs.curriculum
     evaluation, storage, keys = config.evaluation, config.storage, _Keys.of(config)
+    replays = _Replays(curriculum, keys.train)
     tracking: Tracker | None = None
-    with ExitStack() as stack:
+    waiting: _Played | None = None
+
+    def log(played: _Played, more: Mapping[str, float] | None = None) -> float:
+        """Read an iteration's metrics, and write them down. When that was done."""
+        nonlocal tracking
+        scalars = {name: float(x) for name, x in mesh.read(played.metrics).items()}
+        check_finite(scalars, state)
+        now, progress = time.perf_counter(), played.progress
+        if not writer:
+            return now
+        writer.publish()  # an iteration has worked
+        if track and tracking is None:
+            tracking = stack.enter_context(closing(tracker(track, run.directory, config.to_json())))
+        seconds, steps = now - played.start, progress.steps - played.before.steps
+        rate = {"steps_per_second": steps / seconds}
+        scalars |= more or {}
+        writer.append(METRICS, progress._asdict() | scalars)
+        writer.append(TIMING, {"iteration": progress.iteration, "seconds": seconds} | rate)
+        if tracking:
+            tracking.log(progress.steps, scalars | rate)
+        bar.update(steps, scalars)
+        return now
+
+    with ExitStack() as stack, mesh.noticing_loss():
+        quiet = quiet or writer is None
         bar = stack.enter_context(closing(ProgressBar(run.title, config.total_steps, progress.steps, quiet)))
         while not progress.finished(config):
-            start = time.perf_counter()
-            state, metrics = curriculum.iterate(state, jax.random.fold_in(keys.train, progress.iteration))
-            scalars = {name: float(x) for name, x in jax.device_get(metrics).items()}
-            before, progress = progress, _advanced(progress, config, curriculum, state, bool(scalars["replay"]))
-            seconds = time.perf_counter() - start
-            rate = (progress.steps - before.steps) / seconds
+            start, before = time.perf_counter(), progress
+            replay = replays(state, before.iteration)
+            asked = mesh.highest(requests[0] if requests else 0, curriculum.mesh) if jax.process_count() > 1 else None
+            state, metrics = curriculum.dispatch(state, jax.random.fold_in(keys.train, before.iteration), replay)
+            progress = _advanced(before, config, curriculum, replay)
+            if waiting:
+                start = log(waiting)
+            waiting = _Played(before, progress, metrics, start)
+
             last = progress.finished(config)
+            by_iterations = storage.archive_unit == "iterations"
+            done, now = (x.iteration if by_iterations else x.updates for x in (before, progress))
+            archive = storage.archive_every > 0 and now // storage.archive_every > done // storage.archive_every
+            snapshot = last or _due(progress.iteration, storage.snapshot_every)
+            evaluate = programs.evaluators and (last or _due(progress.iteration, evaluation.evaluate_every))
+            # asked once: what comes later stops the next iteration
+            stopping = int(mesh.read(asked)) if asked is not None else requests[0] if requests else 0
+            checkpoint = last or stopping or archive or _due(progress.iteration, storage.checkpoint_every)
+            if not (snapshot or evaluate or checkpoint):
+                continue
 
-            writer.publish()  # an iteration has worked
-            if track and tracking is None:
-                tracking = stack.enter_context(closing(tracker(track, run.directory, config.to_json())))
-            if last or _due(progress.iteration, storage.snapshot_every):
-                snapshot = programs.snapshots(state, jax.random.fold_in(keys.snapshot, progress.iteration))
-                writer.snapshot(progress, snapshot)
-                scalars |= {metric: snapshot[name] for metric, name in programs.snapshots.metrics.items()}
-            writer.append(METRICS, progress._asdict() | scalars)
-            writer.append(TIMING, {"iteration": progress.iteration, "seconds": seconds, "steps_per_second": rate})
-            if tracking:
-                tracking.log(progress.steps, scalars | {"steps_per_second": rate})
-            bar.update(progress.steps - before.steps, scalars)
-
-            due = last or _due(progress.iteration, evaluation.evaluate_every)
-            for suite, evaluator in (programs.last_evaluators if last else programs.evaluators).items() if due else ():
-                means = _evaluate(writer, suite, evaluator, state, progress, keys.evaluate)
+            seen: dict[str, float] = {}
+            if snapshot and writer:
+                check_finite(mesh.read(metrics), state)
+                writer.publish()
+                content = programs.snapshots(state, jax.random.fold_in(keys.snapshot, progress.iteration))
+                writer.snapshot(progress, content)
+                seen = {metric: content[name] for metric, name in programs.snapshots.metrics.items()}
+            log(waiting, seen)
+            waiting = None
+            evaluators = (programs.last_evaluators if last else programs.evaluators) if evaluate else {}
+            for suite, evaluator in evaluators.items():
+                scores = evaluator(protagonist(state), jax.random.fold_in(keys.evaluate, progress.iteration))
+                if not writer:
+                    continue
+                means = _write_scores(writer, suite, scores, progress)
                 if tracking:
                     prefix = "test" if suite == evaluation.suite else f"test/{suite}"
                     tracking.log(progress.steps, {f"{prefix}/{name}": mean for name, mean in means.items()})
                 shown = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
                 bar.write(f"{progress.steps:>12,} steps: on the suite {suite}, mean {shown}")
-
-            by_iterations = storage.archive_unit == "iterations"
-            done, now = (x.iteration if by_iterations else x.updates for x in (before, progress))
-            archive = storage.archive_every > 0 and now // storage.archive_every > done // storage.archive_every
-            stopping = bool(requests)  # asked once: what comes later stops the next iteration
-            if last or stopping or archive or _due(progress.iteration, storage.checkpoint_every):
+            if checkpoint and writer:
                 writer.checkpoint(state, progress, archive=archive)
             if stopping and not last:
-                raise Stopped(requests[0])
+                with mesh.together():
+                    raise Stopped(stopping)
+        with mesh.together():
+            pass  # until all is written
     return run
 
 
-def _evaluate(
-    writer: RunWriter, suite: str, evaluator: Evaluator, state: State, progress: Progress, key: Key
-) -> dict[str, float]:
-    """Let the protagonist play the test levels and log it. Means over the levels."""
-    scores = evaluator(protagonist(state), jax.random.fold_in(key, progress.iteration))
+class _Replays:
+    """Decides which iterations replay, without waiting for the iteration before if that can be."""
+
+    AHEAD = 256
+    """Iterations that are decided at a time."""
+
+    def __init__(self, curriculum: Curriculum, key: Key) -> None:
+        self._curriculum, self._key, self._can = curriculum, key, False
+        self._wants: dict[int, bool] = {}
+
+    def __call__(self, state: State, iteration: int) -> bool:
+        """Whether an iteration replays, given the state before it."""
+        if iteration not in self._wants:
+            ahead = np.arange(iteration, iteration + self.AHEAD)
+            wants = self._curriculum.wants_replay(jax.vmap(partial(jax.random.fold_in, self._key))(ahead))
+            self._wants = dict(zip(ahead.tolist(), wants.tolist(), strict=True))
+        if not self._wants[iteration]:
+            return False
+        self._can = self._can or self._curriculum.can_replay(state)
+        return self._can
+
+
+def _write_scores(writer: RunWriter, suite: str, scores: Iterable[Score], progress: Progress) -> dict[str, float]:
+    """Log how the protagonist did on the test levels. Means over the levels."""
     rows: list[dict[str, Json]] = [
         progress._asdict()
         | {
             "suite": suite,
             "level": score.level,
             "episodes": score.episodes,
-            "greedy": evaluator.greedy,
+            "greedy": writer.run.config.evaluation.greedy,
             "solved": score.solved,
             "return": score.mean_return,
             "length": score.mean_length,
@@ -299,10 +390,12 @@ def _evaluate(
     }
 
 
-def _advanced(progress: Progress, config: Config[Any], curriculum: Curriculum, state: State, replay: bool) -> Progress:
-    played = config.num_envs * config.num_steps * curriculum.method.rollouts(replay)
-    updates = int(jax.device_get(state.students.updates)[0])
-    return Progress(progress.iteration + 1, progress.steps + played, updates)
+def _advanced(progress: Progress, config: Config[Any], curriculum: Curriculum, replay: bool) -> Progress:
+    """After one more iteration, if all of it is finite; otherwise the run ends."""
+    method, ppo = curriculum.method, curriculum.parts.ppo
+    played = config.num_envs * config.num_steps * method.rollouts(replay)
+    updates = ppo.epochs * ppo.num_minibatches if replay or method.train_on_new else 0
+    return Progress(progress.iteration + 1, progress.steps + played, progress.updates + updates)
 
 
 def _due(iteration: int, every: int) -> bool:
