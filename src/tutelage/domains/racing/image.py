@@ -36,7 +36,7 @@ def birds_eye(line: track.CenterLine, size: int = 384, extent: float = 192.0) ->
 def frame(env: RacingEnv, scene: Scene, state: State) -> jax.Array:
     """u8[H, 2H, 3]: what Gymnasium draws, enlarged, and the track from above with its start, the car, and its trail."""
     canvas = env.canvas
-    level = next(i for i in range(canvas.levels) if canvas.side >> i <= LARGEST)
+    level = next(i for i in range(texture.LEVELS) if canvas.side >> i <= LARGEST)
     side, (row, column) = canvas.side >> level, canvas.corners[level]
     colors = jnp.where(state.visited[:, None], jnp.array(TRAIL), GRAY)
     # in a halved copy the first tile's number also stands at the rims of the road, where some texels have no tile

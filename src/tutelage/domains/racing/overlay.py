@@ -35,8 +35,6 @@ GROW = 0.5  # pixels of Gymnasium's by which its polygons are larger than their 
 HULL_RED, STRIPE = 204.0, 77.0
 
 DASHBOARD = 12  # rows
-_WIDTH, _HEIGHT = 1000 / SIDE, 100 / DASHBOARD  # of a pixel of ours in Gymnasium's
-_BOTTOM = 800  # where Gymnasium's rows end
 _COLORS = np.array(
     [(255, 255, 255), (0, 0, 255), (0, 0, 255), (51, 0, 255), (51, 0, 255), (0, 255, 0), (255, 0, 0)],
     np.float32,
@@ -164,11 +162,11 @@ def dashboard(car: Car, score: jax.Array) -> jax.Array:
     # Gymnasium cuts coordinates to whole pixels and fills both ends; where bars touch, the next hides one.
     place = 25.0 * jnp.array([5, 7, 8, 9, 10])
     bar_end = place + jnp.array([26, 25, 25, 25, 26])
-    upright = _overlap(*_filled(780 - 20 * heights, jnp.float32(780)), _BOTTOM - 100, _HEIGHT, DASHBOARD)
-    across = _overlap(place, bar_end, 0, _WIDTH, SIDE)
+    upright = _overlap(*_filled(780 - 20 * heights, jnp.float32(780)), HEIGHT - 100, PIXEL[1], DASHBOARD)
+    across = _overlap(place, bar_end, 0, PIXEL[0], SIDE)
     zero = 25.0 * jnp.array([20, 30])
-    level = _overlap(jnp.full(2, 720.0), jnp.full(2, 761.0), _BOTTOM - 100, _HEIGHT, DASHBOARD)
-    along = _overlap(*_filled(zero + 25 * dials, zero), 0, _WIDTH, SIDE)
+    level = _overlap(jnp.full(2, 720.0), jnp.full(2, 761.0), HEIGHT - 100, PIXEL[1], DASHBOARD)
+    along = _overlap(*_filled(zero + 25 * dials, zero), 0, PIXEL[0], SIDE)
 
     rows = jnp.concatenate([upright, level]) * (jnp.abs(shown) > 1e-4)[:, None]  # [7, 12]
     columns = jnp.concatenate([across, along])  # [7, 96]
@@ -209,7 +207,7 @@ def _written(text: str, glyphs: dict[str, np.ndarray]) -> np.ndarray:
         kern = -6.0 if ones == 2 else -2.0 if before == "-" else -2.5 * ones
         offsets.append(offsets[-1] + _ADVANCE.get(before, _DIGIT_ADVANCE) + kern)
     width = offsets[-1] + _DIGIT_ADVANCE - 1
-    left, top = _CENTER[0] - width / 2, _CENTER[1] - _LINE // 2 - (_BOTTOM - 100)
+    left, top = _CENTER[0] - width / 2, _CENTER[1] - _LINE // 2 - (HEIGHT - 100)
     page = np.zeros((100, _PAGE))
     for character, offset in zip(text, offsets, strict=True):
         x, y, right, bottom = _INK[character]

@@ -17,18 +17,7 @@ from jax.custom_batching import custom_vmap, sequential_vmap
 from jax.flatten_util import ravel_pytree
 
 from tutelage.domains.racing import overlay, texture
-from tutelage.domains.racing.overlay import (
-    EYE,
-    GROW,
-    HEIGHT,
-    PATCH,
-    PIXEL,
-    SIDE,
-    ZOOM,
-    ZOOMED,
-    ZOOMS,
-    within,
-)
+from tutelage.domains.racing.overlay import EYE, GROW, HEIGHT, PATCH, PIXEL, SIDE, ZOOM, ZOOMED, ZOOMS, within
 from tutelage.domains.racing.physics import Car, origin
 from tutelage.domains.racing.texture import Canvas
 from tutelage.domains.racing.track import PLAYFIELD
@@ -104,7 +93,7 @@ class _Camera(NamedTuple):
 
 
 def _camera(canvas: Canvas, car: Car, zoom: jax.Array) -> _Camera:
-    level = jnp.clip(jnp.round(jnp.log2(ZOOM / zoom)), 0, canvas.levels - 1).astype(jnp.int32)
+    level = jnp.clip(jnp.round(jnp.log2(ZOOM / zoom)), 0, texture.LEVELS - 1).astype(jnp.int32)
     corner = jnp.asarray(canvas.corners)[level]
     c, s = jnp.cos(car.angle[0]) / zoom, jnp.sin(car.angle[0]) / zoom
     eye = origin(car)

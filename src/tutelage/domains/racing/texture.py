@@ -21,6 +21,7 @@ from tutelage.domains.racing import track
 
 ROAD_BITS, CURB_BITS, TILE_BITS = 7, 6, (track.MAX_TILES - 1).bit_length()
 GROW = 0.5 / 16.2  # Gymnasium's polygons include their outline: half a pixel of its 1000×800 picture
+LEVELS = 6  # copies in the pyramid
 _TILE = np.uint32(2**TILE_BITS - 1)
 _LOWEST = sum(1 << bit for bit in (TILE_BITS, TILE_BITS + CURB_BITS, TILE_BITS + 2 * CURB_BITS))  # of each share
 _ABOVE_LOWEST = np.uint32(2**32 - 1 - _LOWEST) & ~_TILE
@@ -49,14 +50,9 @@ class Canvas:
         return 32 * int(np.ceil(2 * self.extent / self.texel / 32))
 
     @property
-    def levels(self) -> int:
-        """Copies in the pyramid."""
-        return 6
-
-    @property
     def corners(self) -> np.ndarray:
-        """i32[levels, 2]: the row and column of each copy: the full one, then the rest above it in a row."""
-        columns = [0, *np.cumsum([self.side >> level for level in range(1, self.levels)])]
+        """i32[LEVELS, 2]: the row and column of each copy: the full one, then the rest above it in a row."""
+        columns = [0, *np.cumsum([self.side >> level for level in range(1, LEVELS)])]
         return np.array([(0, 0), *((self.side, column) for column in columns[:-1])], np.int32)
 
 
