@@ -45,8 +45,7 @@ def pair(tmp_path: Path) -> list[Run]:
 
 def test_equal_steps_are_the_last_that_all_have_reached(pair: list[Run]):
     comparison = compare(pair, "steps")
-    assert comparison.limit == 200
-    assert comparison.reached == {"dr": (200, 200), "plr-perp": (200, 200)}
+    assert comparison.times == {"dr": 200, "plr-perp": 200}
     assert comparison.study.levels == LEVELS[:2]
     assert comparison.scores["dr"].tolist() == [[0.2, 0.4], [0.4, 0.6]]
     assert comparison.scores["plr-perp"].tolist() == [[0.6, 0.8], [0.6, 0.8]]
@@ -55,11 +54,18 @@ def test_equal_steps_are_the_last_that_all_have_reached(pair: list[Run]):
 
 def test_equal_updates_are_others_than_equal_steps(pair: list[Run]):
     comparison = compare(pair, "updates")
-    assert comparison.limit == 15
-    assert comparison.reached == {"dr": (10, 10), "plr-perp": (15, 15)}  # DR's next evaluation is beyond, at 20
-    assert comparison.scores["dr"].tolist() == [[0.1, 0.1], [0.1, 0.1]]
+    assert comparison.times == {"dr": 15, "plr-perp": 15}
+    # DR was evaluated at 10 and at 20: half-way between (0.1, 0.1) and (0.2, 0.4), or (0.4, 0.6)
+    assert comparison.scores["dr"] == pytest.approx(np.array([[0.15, 0.25], [0.25, 0.35]]))
     assert comparison.scores["plr-perp"].tolist() == [[1, 1], [1, 1]]
-    assert comparison.title == "maze, suite paper: solved rate after 10 to 15 gradient updates"
+    assert comparison.title == "maze, suite paper: solved rate after 15 gradient updates"
+
+
+def test_each_method_at_its_own_end(pair: list[Run]):
+    comparison = compare(pair, ends=True)
+    assert comparison.times == {"dr": 200, "plr-perp": 300}
+    assert comparison.scores["plr-perp"].tolist() == [[1, 1], [1, 1]]
+    assert comparison.title == "maze, suite paper: solved rate after 200 to 300 environment steps"
 
 
 def test_levels_by_themselves_and_together(pair: list[Run]):
@@ -82,6 +88,8 @@ def test_tests_of_pairs(pair: list[Run]):
     assert tests[-1].welch.degrees == pytest.approx(1)
     assert tests[-1].corrected_p == pytest.approx(tests[-1].welch.p)
     assert tests[-1].improvement.value == 1
+    # PLR⊥ does not vary, so the pooled variance is half of DR's, 0.02: 0.3 / 0.1 · (1 − 3/7)
+    assert tests[-1].effect == pytest.approx(3 * 4 / 7)
 
 
 def test_p_values_are_corrected_for_the_number_of_pairs(tmp_path: Path):
@@ -111,7 +119,7 @@ def test_a_run_that_is_still_going_on(tmp_path: Path):
     path = tmp_path / "1" / "evaluations.csv"
     whole = path.read_text().splitlines(keepends=True)
     path.write_text("".join(whole[:-1]) + whole[-1][:-3])  # of the last evaluation a row is not whole
-    assert compare(runs).reached == {"dr": (15000, 15000)}
+    assert compare(runs).times == {"dr": 15000}
 
 
 def test_one_interval_does_not_depend_on_the_others(tmp_path: Path):
@@ -153,6 +161,17 @@ def test_settings_that_differ_are_named(tmp_path: Path):
     assert "plr, ppo.learning_rate=0.5, teacher_ppo.learning_rate=0.1" in by_method(
         [runs[0], write_run(tmp_path / "e", "plr", config=both)]
     )
+
+
+def test_one_seed_run_for_two_lengths_is_two_groups(tmp_path: Path):
+    base = made_up_config("plr-perp", 0)
+    longer = replace(base, total_steps=2 * base.total_steps)
+    runs = [
+        write_run(tmp_path / "a", "plr-perp", config=base),
+        write_run(tmp_path / "b", "plr-perp", config=longer, iterations=40),
+    ]
+    assert [*by_method(runs)] == [f"plr-perp, total_steps={x.total_steps}" for x in (base, longer)]
+    assert [*compare(runs, ends=True).times.values()] == [20_000, 40_000]
 
 
 def test_one_run_counts_once(tmp_path: Path):
@@ -274,7 +293,7 @@ def test_rows_are_tidy(pair: list[Run]):
         if row["method"] == "dr" and row["level"] == ALL
     ]
     assert float(read["mean"]) == pytest.approx(0.4)
-    assert (read["at"], read["limit"], read["runs"]) == ("steps", "200", "2")
+    assert (read["at"], read["time"], read["runs"]) == ("steps", "200", "2")
 
 
 # Curves

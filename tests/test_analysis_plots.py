@@ -139,12 +139,22 @@ def test_small_multiples_show_every_level_and_all(runs: list[Run]):
     assert figure.axes[0].lines[0].get_ydata()[-1] == pytest.approx(compare(runs).summaries["dr"][ALL].mean)
 
 
-def test_bars_are_means_with_standard_errors(runs: list[Run]):
+@pytest.mark.parametrize("center", ["median", "mean"])
+def test_bars_are_medians_with_quartiles_or_means_with_standard_errors(runs: list[Run], center: plots.Center):
     comparison = compare(runs)
-    axes = plots.bars(comparison).axes[0]
+    axes = plots.bars(comparison, center=center).axes[0]
     heights = [bar.get_height() for bar in axes.patches]
-    means = [comparison.summaries[m][level].mean for m in ("dr", "plr-perp") for level in (ALL, *LEVELS)]
-    assert heights == pytest.approx(means)
+    summaries = [comparison.summaries[m][level] for m in ("dr", "plr-perp") for level in (ALL, *LEVELS)]
+    assert heights == pytest.approx([getattr(summary, center) for summary in summaries])
+    first, _ = (bars for bars in axes.collections)  # the lines on DR's bars
+    low, high = np.array(first.get_segments())[0, :, 1]
+    s = summaries[0]
+    expected = (
+        (s.lower_quartile, s.upper_quartile)
+        if center == "median"
+        else (s.mean - s.standard_error, s.mean + s.standard_error)
+    )
+    assert (low, high) == pytest.approx(expected)
     assert [label.get_text() for label in axes.get_xticklabels()] == [ALL, *LEVELS]
 
 

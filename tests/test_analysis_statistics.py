@@ -12,6 +12,7 @@ from scipy import stats as scipy_stats
 from tutelage.analysis.statistics import (
     _resample,
     bootstrap,
+    hedges_g,
     holm,
     interquartile_mean,
     mean,
@@ -317,3 +318,12 @@ def test_no_scores_are_refused():
         mean(np.array([]))
     assert holm(np.array([])).size == 0
     assert np.isnan(rank_correlation(np.array([]), np.array([]))).all()
+
+
+def test_hedges_g_by_hand():
+    x, y = np.array([3.0, 5.0, 7.0]), np.array([1.0, 2.0, 3.0])
+    # means 5 and 2, variances 4 and 1: pooled √2.5; four degrees of freedom
+    assert hedges_g(x, y) == pytest.approx(3 / np.sqrt(2.5) * (1 - 3 / 15))
+    assert hedges_g(y, x) == pytest.approx(-hedges_g(x, y))
+    assert np.isnan(hedges_g(x, y[:1]))
+    assert np.isnan(hedges_g(np.ones(3), np.zeros(3)))

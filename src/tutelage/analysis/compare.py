@@ -6,22 +6,26 @@ updates in as many steps. The paper shows both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 
-from tutelage.analysis.results import UNITS, Clock, History, Study
+from tutelage.analysis.policies import PolicyScore
+from tutelage.analysis.results import UNITS, Clock, History, Results, Study
 from tutelage.analysis.statistics import (
     Estimate,
     Scores,
     Summary,
     Welch,
     bootstrap,
+    hedges_g,
     holm,
+    mean,
     probability_of_improvement,
+    standard_error,
     summarize,
     welch,
 )
@@ -30,6 +34,10 @@ from tutelage.types import InputError
 
 ALL = "all levels"
 """In place of a level's name, for all of them together."""
+
+
+REGRETS = {1.0: "regret", 0.1: "regret_worst_10", 0.01: "regret_worst_1", 0.001: "regret_worst_01"}
+"""The fields of a `PolicyScore` by the share of episodes, the worst, over which they are means."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Test:
     level: str
     welch: Welch
     """Of the runs' scores; on all levels, of their means over levels."""
+    effect: float
+    """Hedges' g."""
     corrected_p: float
     """Holm's, for as many tests as there are pairs of methods."""
     improvement: Estimate
@@ -55,10 +65,8 @@ class Comparison:
 
     study: Study
     at: Clock
-    limit: int
-    """What all runs have reached."""
-    reached: Mapping[str, tuple[int, ...]]
-    """When each run's last evaluation up to there was made, by method."""
+    times: Mapping[str, int]
+    """When, by method: what all runs have reached, or all of the method."""
     scores: Mapping[str, Scores]
     """f64[R, L] by method."""
     summaries: Mapping[str, Mapping[str, Summary]]
@@ -73,10 +81,9 @@ class Comparison:
 
     @property
     def when(self) -> str:
-        """After how much training runs were compared: a range, if they were evaluated at different times."""
-        times = [time for each in self.reached.values() for time in each]
-        span = f"{min(times):,}" if min(times) == max(times) else f"{min(times):,} to {max(times):,}"
-        return f"after {span} {UNITS[self.at]}"
+        """After how much training runs were compared: a range, if that is each method's own length."""
+        first, last = min(self.times.values()), max(self.times.values())
+        return f"after {first:,}{f' to {last:,}' if last > first else ''} {UNITS[self.at]}"
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each method and level."""
@@ -84,8 +91,7 @@ class Comparison:
             {
                 **self._place(),
                 "method": method,
-                "earliest": min(self.reached[method]),
-                "latest": max(self.reached[method]),
+                "time": self.times[method],
                 "level": level,
                 **summary._asdict(),
             }
@@ -102,6 +108,7 @@ class Comparison:
                 "second": test.second,
                 "level": test.level,
                 **test.welch._asdict(),
+                "effect": test.effect,
                 "corrected_p": test.corrected_p,
                 "improvement": test.improvement.value,
                 "improvement_low": test.improvement.low,
@@ -123,7 +130,6 @@ class Comparison:
             "suite": study.suite,
             "metric": study.metric,
             "at": self.at,
-            "limit": self.limit,
         }
 
     def _level_table(self, names: Mapping[str, str]) -> Table:
@@ -140,10 +146,10 @@ class Comparison:
     def _cell(self, summary: Summary) -> str:
         if self.study.metric == "solved":
             return interval(summary.mean, summary.wilson_low, summary.wilson_high, 2)
-        return plus_minus(summary.mean, summary.standard_error, self._digits())
+        return plus_minus(summary.mean, summary.standard_error, self.digits)
 
     def _overall_table(self, names: Mapping[str, str]) -> Table:
-        digits = self._digits()
+        digits = self.digits
         rows = []
         for method, summaries in self.summaries.items():
             s = summaries[ALL]
@@ -161,11 +167,12 @@ class Comparison:
         return Table(head, rows, f"All levels together, {self.when}")
 
     def _test_table(self, names: Mapping[str, str]) -> Table:
-        digits = self._digits()
+        digits = self.digits
         rows = [
             [
                 f"{names[test.first]} − {names[test.second]}",
                 decimal(test.welch.difference, digits, "+"),
+                decimal(test.effect, 2, "+"),
                 decimal(test.welch.t, 2),
                 decimal(test.welch.degrees, 1),
                 probability(test.welch.p),
@@ -175,31 +182,36 @@ class Comparison:
             for test in self.tests
             if test.level == ALL
         ]
-        head = ["first − second", "difference", "t", "ν", "p", "p (Holm)", "P(first > second)"]
-        return Table(head, rows, f"Welch's test and the probability of improvement, {self.when}")
+        head = ["first − second", "difference", "g", "t", "ν", "p", "p (Holm)", "P(first > second)"]
+        return Table(head, rows, f"Welch's test, Hedges' g and the probability of improvement, {self.when}")
 
-    def _digits(self) -> int:
+    @property
+    def digits(self) -> int:
         """Decimals that suit the numbers: two for rates, none for returns in the hundreds."""
         largest = max(float(np.abs(np.nan_to_num(scores)).max()) for scores in self.scores.values())
         return 2 if largest < 10 else 1 if largest < 100 else 0
 
 
-def compare(study: Study, at: Clock = "steps", *, whole_runs: bool = False, seed: int = 0) -> Comparison:
-    """Compare methods, each run at its last evaluation up to the point that all runs have reached.
+def compare(
+    study: Study, at: Clock = "steps", *, ends: bool = False, whole_runs: bool = False, seed: int = 0
+) -> Comparison:
+    """Compare methods at the last point that all runs have reached, on the lines between evaluations.
 
     Args:
         study: `Results(runs).study()`.
         at: compare after equal environment steps or after equal gradient updates.
+        ends: compare each method at the last point that all its own runs have reached.
         whole_runs: how intervals are made; see `statistics.bootstrap`.
         seed: of their resamples.
     """
-    shortest = min(chain(*study.histories.values()), key=lambda history: history.clock(at)[-1])
-    scores, reached, episodes = {}, {}, {}
+    scores, times, episodes = {}, {}, {}
     for label, group in study.histories.items():
-        last = [(history, _last_until(history, shortest, at)) for history in group]
-        scores[label] = np.stack([history.scores[i] for history, i in last])
-        reached[label] = tuple(int(history.clock(at)[i]) for history, i in last)
-        episodes[label] = min(int(history.episodes[i]) for history, i in last) if study.metric == "solved" else None
+        shortest = min(group if ends else chain(*study.histories.values()), key=lambda each: int(each.clock(at)[-1]))
+        times[label] = int(shortest.clock(at)[-1])
+        scores[label] = np.stack([_at(history, shortest, at) for history in group])
+        until = [int(np.searchsorted(history.clock(at), times[label], side="right")) - 1 for history in group]
+        played = [int(history.episodes[i]) for history, i in zip(group, until, strict=True)]
+        episodes[label] = min(played) if study.metric == "solved" else None
 
     def parts(x: Scores) -> dict[str, Scores]:
         """f64[R, 1] for each level, and f64[R, L] for all."""
@@ -227,19 +239,56 @@ def compare(study: Study, at: Clock = "steps", *, whole_runs: bool = False, seed
             bootstrap(probability_of_improvement, pair, generator(), whole_runs=whole_runs) for pair in samples
         ]
         tests += [
-            Test(first, second, level, result, float(p), improvement)
-            for (first, second), result, p, improvement in zip(pairs, results, corrected, improvements, strict=True)
+            Test(first, second, level, result, hedges_g(x.mean(axis=1), y.mean(axis=1)), float(p), improvement)
+            for (first, second), (x, y), result, p, improvement in zip(
+                pairs, samples, results, corrected, improvements, strict=True
+            )
         ]
-    return Comparison(study, at, int(shortest.clock(at)[-1]), reached, scores, summaries, tuple(tests))
+    return Comparison(study, at, times, scores, summaries, tuple(tests))
 
 
-def _last_until(history: History, shortest: History, at: Clock) -> int:
-    """The last evaluation that was made no later than the last one of the shortest run."""
-    limit = shortest.clock(at)[-1]
-    until = np.flatnonzero(history.clock(at) <= limit)
-    if until.size == 0:
+def _at(history: History, shortest: History, at: Clock) -> Scores:
+    """A run's scores when the shortest run ended."""
+    limit = int(shortest.clock(at)[-1])
+    scores = history.at(limit, at)
+    if scores is None:
         raise InputError(
             f"{history.directory} was first evaluated after {history.clock(at)[0]:,} {at}, but {shortest.directory} "
             f"last after {limit:,}: train that one for longer, or evaluate both more often."
         )
-    return int(until[-1])
+    return scores
+
+
+def regret_rows(results: Results) -> list[dict[str, Any]]:
+    """True regret by `tutelage eval`: a row for each method, suite, level and share of the worst episodes."""
+    found: dict[tuple[str, str, str], list[PolicyScore]] = {}
+    for label, group in results.groups.items():
+        for run in group:
+            for score in run.tests:
+                if not score.is_baseline and score.regret is not None:
+                    found.setdefault((label, score.suite, score.level), []).append(score)
+    rows = []
+    for (label, suite, level), scores in found.items():
+        for share, name in REGRETS.items():
+            values = np.array([x for score in scores if (x := getattr(score, name)) is not None], np.float64)
+            if values.size:
+                about = {"method": label, "suite": suite, "level": level, "worst": share, "runs": len(values)}
+                rows.append(about | {"mean": float(mean(values)), "standard_error": float(standard_error(values))})
+    return rows
+
+
+def regret_tables(results: Results, name: Callable[[str], str] = str) -> list[Table]:
+    """The same for people: a table for each suite and level, methods downwards."""
+    places: dict[tuple[str, str], dict[str, dict[float, str]]] = {}
+    for row in regret_rows(results):
+        methods = places.setdefault((row["suite"], row["level"]), {})
+        cells = methods.setdefault(f"{name(row['method'])} ({row['runs']})", {})
+        cells[row["worst"]] = plus_minus(row["mean"], row["standard_error"], 3)
+    return [
+        Table(
+            ["regret", *("mean" if share == 1 else f"worst {100 * share:g} %" for share in REGRETS)],
+            [[method, *(cells.get(share, "–") for share in REGRETS)] for method, cells in methods.items()],
+            f"True regret (optimal − actual return) on {level}, suite {suite}: mean ± standard error over runs",
+        )
+        for (suite, level), methods in places.items()
+    ]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -18,12 +20,109 @@ from matplotlib.ticker import EngFormatter
 
 from tutelage.analysis import style
 from tutelage.analysis.compare import ALL, Comparison
-from tutelage.analysis.results import UNITS, Clock, Curve, Entry, Results, Study, align, display
-from tutelage.analysis.statistics import Scores, Summary, mean, rank_correlation, standard_error
+from tutelage.analysis.results import UNITS, Clock, Curve, Entry, History, Results, Study, align, display
+from tutelage.analysis.statistics import Scores, Summary, mean, median, quartiles, rank_correlation, standard_error
 from tutelage.types import InputError
+
+Center = Literal["median", "mean"]
+"""The median over runs with the interquartile range, as in the paper; or the mean with its standard error."""
+
+CENTERS: Mapping[Center, str] = {"median": "median and interquartile range", "mean": "mean ± standard error"}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves of several methods, a `Curve` for each run."""
+
+    title: str
+    curves: Mapping[str, Sequence[Curve]]
+    """By method."""
+    against: Clock = "steps"
+    dotted: Sequence[Mapping[str, Sequence[Curve]]] = ()
+    """More of the same, drawn thin and dotted."""
+    reference: tuple[str, float] | None = None
+    """A line across, and what it is."""
+    rates: bool = False
 
 
 @style.drawn
+def curve_panels(
+    panels: Sequence[Panel],
+    title: str,
+    width: float = style.WIDTH,
+    *,
+    columns: int = 3,
+    height: float = 2.1,
+    center: Center = "mean",
+) -> Figure:
+    """A panel for each, with one legend for all."""
+    clocks, rates = {panel.against for panel in panels}, all(panel.rates for panel in panels)
+    size = height if len(panels) > 1 else 3.2
+    figure, places = style.panels(len(panels), columns, size, width, sharex=len(clocks) == 1, sharey=rates)
+    for panel, axes in zip(panels, places, strict=True):
+        _curves(axes, panel.curves, center)
+        for more in panel.dotted:
+            _curves(axes, more, center, dotted=True)
+        _reference(axes, panel.reference)
+        axes.set_title(panel.title, fontweight="bold" if panel.title == ALL else "normal")
+        if panel.rates:
+            axes.set_ylim(-0.03, 1.03)  # with room for a line on either edge
+        if len(clocks) > 1:
+            axes.set_xlabel(UNITS[panel.against])
+    if len(clocks) == 1:
+        figure.supxlabel(UNITS[panels[0].against], fontsize="medium")
+    style.legend(figure, [*dict.fromkeys(label for panel in panels for label in panel.curves)], title)
+    return figure
+
+
+def panel_rows(panels: Sequence[Panel]) -> list[dict[str, Any]]:
+    """The numbers of `curve_panels`, a row for each point of a line."""
+    return [
+        {
+            "panel": panel.title + (", dotted" if i else ""),
+            "at": panel.against,
+            "method": label,
+            "time": time,
+            "runs": len(y),
+            "median": median(y[:, n]),
+            "lower_quartile": quartiles(y[:, n])[0],
+            "upper_quartile": quartiles(y[:, n])[1],
+            "mean": mean(y[:, n]),
+            "standard_error": standard_error(y[:, n]),
+        }
+        for panel in panels
+        for i, curves in enumerate((panel.curves, *panel.dotted))
+        for label, group in curves.items()
+        for x, y in [align(group)]
+        for n, time in enumerate(x)
+    ]
+
+
+def metric_curves(results: Results, metric: str, against: Clock) -> dict[str, list[Curve]]:
+    """Each run's curve of a training metric, by method."""
+    return {
+        label: [(run.metrics[against], run.metrics[metric]) for run in group if metric in run.metrics]
+        for label, group in results.groups.items()
+    }
+
+
+def training_panels(results: Results, metrics: Sequence[str], against: Clock = "steps") -> list[Panel]:
+    """A panel for each metric; where it has percentiles (its name with _p10 and _p90), these are dotted lines."""
+    known = sorted({name for run in results.runs for name in run.metrics})
+    if not metrics:
+        raise InputError("There is nothing to draw: name at least one metric.")
+    if unknown := [metric for metric in metrics if metric not in known]:
+        raise InputError(f"No run has measured {unknown[0]!r}; they have: {', '.join(known) or 'nothing yet'}.")
+
+    def panel(metric: str) -> Panel:
+        percentiles = [name for name in (f"{metric}_p10", f"{metric}_p90") if name in known]
+        dotted = [metric_curves(results, name, against) for name in percentiles]
+        title = style.words(metric) + (", 10–90 %" if percentiles else "")
+        return Panel(title, metric_curves(results, metric, against), against, dotted)
+
+    return [*map(panel, metrics)]
+
+
 def training_curves(
     results: Results,
     metrics: Sequence[str],
@@ -31,59 +130,47 @@ def training_curves(
     title: str = "While training",
     width: float = style.WIDTH,
 ) -> Figure:
-    """Metrics of training, a panel each: every method's mean over runs, with its standard error as a band.
-
-    Where there are percentiles of a metric (its name with _p10 and _p90), their means are dotted lines.
-    """
-    logs = {label: [run.metrics for run in group] for label, group in results.groups.items()}
-    known = sorted({name for group in logs.values() for log in group for name in log})
-    if not metrics:
-        raise InputError("There is nothing to draw: name at least one metric.")
-    if unknown := [metric for metric in metrics if metric not in known]:
-        raise InputError(f"No run has measured {unknown[0]!r}; they have: {', '.join(known) or 'nothing yet'}.")
-    figure, panels = style.panels(len(metrics), 3, 2.1 if len(metrics) > 1 else 3.2, width, sharex=True)
-
-    def curves(metric: str) -> dict[str, list[Curve]]:
-        return {label: [(log[against], log[metric]) for log in g if metric in log] for label, g in logs.items()}
-
-    for metric, axes in zip(metrics, panels, strict=True):
-        _curves(axes, curves(metric))
-        axes.set_title(style.words(metric))
-        if {f"{metric}_p10", f"{metric}_p90"} <= {*known}:
-            axes.set_title(f"{style.words(metric)}, 10–90 %")
-            for percentile in ("p10", "p90"):
-                _curves(axes, curves(f"{metric}_{percentile}"), dotted=True)
-    figure.supxlabel(UNITS[against], fontsize="medium")
-    style.legend(figure, [*logs], title)
-    return figure
+    """Metrics of training, a panel each: every method's mean over runs, with its standard error as a band."""
+    return curve_panels(training_panels(results, metrics, against), title, width)
 
 
-@style.drawn
+def level_panels(study: Study, against: Clock = "steps", levels: Sequence[str] | None = None) -> list[Panel]:
+    """All test levels together, and each; or those of `levels`, of which `ALL` may be one."""
+
+    def panel(level: str) -> Panel:
+        def scores(history: History) -> Scores:
+            return history.scores.mean(axis=1) if level == ALL else history.scores[:, study.levels.index(level)]
+
+        curves = {label: [(h.clock(against), scores(h)) for h in group] for label, group in study.histories.items()}
+        return Panel(level, curves, against, rates=study.metric == "solved")
+
+    return [*map(panel, levels or (ALL, *study.levels))]
+
+
 def levels_over_time(study: Study, against: Clock = "steps", title: str = "", width: float = style.WIDTH) -> Figure:
     """How each method does on all test levels together and on each, as it is trained."""
-    rates = study.metric == "solved"
-    figure, panels = style.panels(len(study.levels) + 1, 4, 1.75, width, sharex=True, sharey=rates)
-    for i, (level, axes) in enumerate(zip((ALL, *study.levels), panels, strict=True)):
-        _curves(
-            axes,
-            {
-                label: [(h.clock(against), h.scores[:, i - 1] if i else h.scores.mean(axis=1)) for h in group]
-                for label, group in study.histories.items()
-            },
-        )
-        axes.set_title(level, fontweight="normal" if i else "bold")
-        if rates:
-            axes.set_ylim(-0.03, 1.03)  # with room for a line on either edge
-    figure.supxlabel(UNITS[against], fontsize="medium")
-    style.legend(figure, [*study.histories], title or study.title)
-    return figure
+    return curve_panels(level_panels(study, against), title or study.title, width, columns=4, height=1.75)
 
 
 @style.drawn
-def bars(comparison: Comparison, title: str = "", width: float = style.WIDTH) -> Figure:
+def bars(
+    comparison: Comparison,
+    title: str = "",
+    width: float = style.WIDTH,
+    *,
+    center: Center = "median",
+    names: Mapping[str, str] | None = None,
+    reference: tuple[str, float] | None = None,
+) -> Figure:
     """The paper's chart: a group of bars for each test level, a bar for each method.
 
-    Lines on the bars are 95 % intervals of solved rates, and the standard errors of returns.
+    Args:
+        comparison: what to show.
+        title: by default the comparison's.
+        width: in inches.
+        center: what bars and the lines on them are.
+        names: other names of levels.
+        reference: a line across, and what it is.
     """
     labels, groups = [*comparison.scores], [ALL, *comparison.study.levels]
     rates = comparison.study.metric == "solved"
@@ -96,24 +183,43 @@ def bars(comparison: Comparison, title: str = "", width: float = style.WIDTH) ->
     for row, axes in enumerate(panels):
         shown = groups[row * across : (row + 1) * across]
         for i, (label, look) in enumerate(style.looks(labels).items()):
-            summaries = [comparison.summaries[label][level] for level in shown]
+            values = np.array([_centered(comparison.summaries[label][level], center) for level in shown])
             axes.bar(
                 [x + (i - (len(labels) - 1) / 2) * breadth for x in range(len(shown))],
-                [s.mean for s in summaries],
+                values[:, 0],
                 0.9 * breadth,
-                yerr=np.array([_errors(s, rates) for s in summaries]).T,
+                yerr=np.nan_to_num(values[:, 1:].T),
                 error_kw={"elinewidth": 1, "capsize": 2, "ecolor": style.INK},
                 color=look["color"],
             )
-        names = [style.folded(level) for level in shown] if crowded else shown
-        axes.set_xticks(range(len(shown)), names, fontsize=8 if crowded else 9)
+        _reference(axes, reference)
+        known = [(names or {}).get(level, level) for level in shown]
+        known = [*map(style.folded, known)] if crowded else known
+        axes.set_xticks(range(len(shown)), known, fontsize=8 if crowded else 9)
         axes.tick_params(axis="x", length=0)
         axes.grid(visible=False, axis="x")
         axes.set_xlim(-0.6, across - 0.4)
         axes.set_ylabel("solved rate" if rates else comparison.study.metric)
         if rates:
             axes.set_ylim(0, 1.03)
-    style.legend(figure, labels, title or comparison.title, linewidth=6)
+    style.legend(figure, labels, title or f"{comparison.title}; {CENTERS[center]}", linewidth=6)
+    return figure
+
+
+@style.drawn
+def gallery(rows: Mapping[str, Sequence[Any]], title: str, width: float = style.WIDTH) -> Figure:
+    """Pictures u8[h, w, 3], a row for each name; in a narrow figure the first four."""
+    columns = min(max(map(len, rows.values())), 8 if width >= style.WIDTH else 4)
+    side = width / columns
+    figure = Figure(figsize=(width, 0.5 + (side + 0.2) * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for line, (name, pictures) in zip(grid, rows.items(), strict=True):
+        line[0].set_title(name, fontsize=9)
+        for axes, picture in zip(line, pictures, strict=False):
+            axes.imshow(picture, interpolation="nearest")
+    figure.suptitle(style.wrapped(title, width), x=0.01, ha="left", fontsize=11)
     return figure
 
 
@@ -189,18 +295,30 @@ def png(figure: Figure) -> bytes:
     return content.getvalue()
 
 
-def _curves(axes: Axes, curves: Mapping[str, Sequence[Curve]], *, dotted: bool = False) -> None:
-    """Each label's mean curve with its standard error; or without, thin and dotted."""
+def _curves(axes: Axes, curves: Mapping[str, Sequence[Curve]], center: Center, *, dotted: bool = False) -> None:
+    """Each label's curve with its band; or without, thin and dotted."""
     for label, look in style.looks([*curves]).items():
         x, y = align(curves[label])
-        if x.size and dotted:
-            axes.plot(x, mean(y), color=look["color"], linewidth=0.8, linestyle=":")
-        elif x.size:
-            middle, error = mean(y), np.nan_to_num(standard_error(y))
-            axes.plot(x, middle, marker="o" if len(x) < 20 else "", markersize=3, **look)
-            axes.fill_between(x, middle - error, middle + error, color=look["color"], alpha=0.2, linewidth=0)
+        if not x.size:
+            continue
+        middle = median(y) if center == "median" else mean(y)
+        if dotted:
+            axes.plot(x, middle, color=look["color"], linewidth=0.8, linestyle=":")
+            continue
+        error = np.nan_to_num(standard_error(y))
+        low, high = quartiles(y) if center == "median" else (middle - error, middle + error)
+        axes.plot(x, middle, marker="o" if len(x) < 20 else "", markersize=3, **look)
+        axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.margins(x=0.02)
+
+
+def _reference(axes: Axes, line: tuple[str, float] | None) -> None:
+    """A line across, and its name."""
+    if line:
+        name, value = line
+        axes.axhline(value, color=style.INK, linewidth=0.9, linestyle=":")
+        axes.annotate(name, (0.01, value), xycoords=("axes fraction", "data"), fontsize=7, va="bottom")
 
 
 @style.drawn
@@ -225,11 +343,11 @@ def _interval_panels(
     return figure
 
 
-def _errors(summary: Summary, rates: bool) -> tuple[float, float]:
-    """How far a line on a bar reaches below and above it; nothing where that is not known."""
-    if rates:
-        return max(0.0, summary.mean - summary.wilson_low), max(0.0, summary.wilson_high - summary.mean)
-    return (0.0, 0.0) if math.isnan(summary.standard_error) else (summary.standard_error, summary.standard_error)
+def _centered(summary: Summary, center: Center) -> tuple[float, float, float]:
+    """How high a bar is, and how far the line on it reaches below and above."""
+    if center == "mean":
+        return summary.mean, summary.standard_error, summary.standard_error
+    return summary.median, summary.median - summary.lower_quartile, summary.upper_quartile - summary.median
 
 
 def _interval(axes: Axes, y: int, estimate: tuple[float, float, float], color: str) -> None:

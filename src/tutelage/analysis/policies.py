@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -86,11 +86,11 @@ def episodes_file(path: Path) -> Path:
     return path.with_name(f"episodes-{path.name.removeprefix('eval-')}")
 
 
-def read_policy_scores(path: Path) -> list[PolicyScore]:
+def parse_policy_scores(rows: Iterable[Mapping[str, str]]) -> list[PolicyScore]:
     """The rows of a file that `tutelage eval` wrote."""
     greedy = {"True": True, "False": False, "": None}
 
-    def parsed(row: dict[str, str]) -> PolicyScore:
+    def parsed(row: Mapping[str, str]) -> PolicyScore:
         def number(name: str) -> float | None:
             return float(row[name]) if row[name] else None
 
@@ -103,11 +103,15 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
         values = value, math.nan if error is None else error
         return PolicyScore(*about, solved, low, high, *values, length, mean, ten, one, tenth, measures)
 
+    return [*map(parsed, rows)]
+
+
+def read_policy_scores(path: Path) -> list[PolicyScore]:
+    """All of a file that `tutelage eval` wrote."""
     try:
-        rows = [parsed(row) for row in read_csv(path)]
-        if not rows:
-            raise ValueError("it has no rows")
-        return rows
+        if scores := parse_policy_scores(read_csv(path)):
+            return scores
+        raise ValueError("it has no rows")
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} is damaged, or another version wrote it: {error!r}. Remove it, or run tutelage eval again."

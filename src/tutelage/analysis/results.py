@@ -1,5 +1,9 @@
 """What runs wrote, read once, and brought into arrays that can be compared.
 
+Results lie in run directories, or in the small files that `tutelage study results` makes of them:
+
+    evaluations.csv, episodes.csv, training.csv, runs.csv, eval.csv, configs.json, levels.json
+
 R     runs of one method, which differ in their seed only
 E     evaluations of one run
 L     test levels
@@ -8,20 +12,24 @@ L     test levels
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from tutelage.analysis.policies import PolicyScore, read_policy_scores
+from tutelage.analysis.policies import PolicyScore, parse_policy_scores, read_policy_scores
 from tutelage.analysis.statistics import Scores
 from tutelage.curriculum.methods import METHODS
-from tutelage.training.run import Run
+from tutelage.files import read_csv, read_json
+from tutelage.training.config import Config
+from tutelage.training.run import CONFIG, EPISODES, EVALUATIONS, PROGRESS, Run, find_runs, parse_rows
 from tutelage.training.serialization import flat
 from tutelage.types import InputError, Json
+
+T = TypeVar("T")
 
 Rows = Sequence[Mapping[str, Any]]
 """As `Run.evaluations` gives them."""
@@ -30,6 +38,8 @@ Metric = Literal["solved", "return"]
 
 Clock = Literal["steps", "updates"]
 """Environment steps or gradient updates of the protagonist. PLR⊥ makes fewer updates in as many steps."""
+
+CLOCKS: tuple[Clock, ...] = ("steps", "updates")
 
 UNITS: Mapping[Clock, str] = {"steps": "environment steps", "updates": "gradient updates"}
 
@@ -41,6 +51,12 @@ Entry = Mapping[str, Json]
 
 ID = "id"
 """The key of an entry's number."""
+
+WHO = ("variant", "method", "seed")
+"""The first columns of a study's files."""
+
+TRAINING, RUNS, EVAL, CONFIGS, LEVELS = "training.csv", "runs.csv", "eval.csv", "configs.json", "levels.json"
+"""Files of a study's results, beside `EVALUATIONS` and `EPISODES`."""
 
 Curve = tuple[np.ndarray[Any, Any], Scores]
 """Times x[N], which never fall, and values y[N]; NaN where nothing was measured."""
@@ -100,6 +116,34 @@ class RunResults:
         return self.run.evaluations()
 
     @cached_property
+    def tested(self) -> Rows:
+        """The evaluations during training and by `tutelage eval`.
+
+        An evaluation by eval replaces one in training after as many steps. If training had the same suite but other
+        levels or another kind of actions, it is left out.
+        """
+        rows = list(self.evaluations)
+        for suite, scores in by_suite(score for score in self.tests if not score.is_baseline).items():
+            at = np.flatnonzero(self.metrics["steps"] == scores[0].steps) if self.metrics else np.empty(0, int)
+            manners = {(row["level"], row["greedy"]) for row in rows if row["suite"] == suite}
+            if at.size and manners in (set(), {(score.level, score.greedy) for score in scores}):
+                place = {name: int(self.metrics[name][at[0]]) for name in PROGRESS}
+                rows = [row for row in rows if (row["suite"], row["steps"]) != (suite, place["steps"])]
+                rows += [score.row() | place for score in scores]
+        return rows
+
+    @cached_property
+    def episodes(self) -> Rows:
+        """All episodes: of the evaluations during training, then of `tutelage eval`, whose iteration is −1."""
+        files = sorted(self.directory.glob("episodes-*.csv"))
+        return [*self.run.episodes(), *(row for path in files for row in _eval_episodes(path))]
+
+    def last_episodes(self, suite: str) -> Rows:
+        """Those of `tutelage eval`, or else of the last evaluation in training."""
+        rows = [row for row in self.episodes if row["suite"] == suite]
+        return [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
+
+    @cached_property
     def seconds(self) -> float:
         """How long all iterations took."""
         return float(sum(row["seconds"] for row in self.run.timing()))
@@ -115,10 +159,94 @@ class RunResults:
         return [checked for snapshot in self.run.snapshots() if (checked := _checked(snapshot, self.directory))]
 
 
+@dataclass(frozen=True, eq=False)
+class StudyRun(RunResults):
+    """One run of a study whose run directories are gone: what its small files say of it."""
+
+    rows: Mapping[str, Sequence[Mapping[str, str]]]
+    """By file."""
+    levels: Sequence[Snapshot]
+
+    @cached_property
+    def metrics(self) -> dict[str, np.ndarray]:
+        """At the evaluations only: means since the one before."""
+        rows = self._parsed(
+            TRAINING, lambda rows: [{name: float(x or "nan") for name, x in row.items()} for row in rows]
+        )
+        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
+
+    @cached_property
+    def evaluations(self) -> Rows:
+        """As in a run."""
+        return self._parsed(EVALUATIONS, partial(parse_rows, EVALUATIONS))
+
+    @cached_property
+    def episodes(self) -> Rows:
+        """Those of the last evaluation, and of `tutelage eval`."""
+        return self._parsed(EPISODES, partial(parse_rows, EPISODES))
+
+    @cached_property
+    def seconds(self) -> float:
+        """How long all iterations took."""
+        return self._parsed(RUNS, lambda rows: float(rows[0]["seconds"]))
+
+    @cached_property
+    def tests(self) -> list[PolicyScore]:
+        """The results of `tutelage eval`."""
+        return self._parsed(EVAL, parse_policy_scores)
+
+    @cached_property
+    def snapshots(self) -> list[Snapshot]:
+        """The last one."""
+        return [*self.levels]
+
+    def _parsed(self, name: str, parse: Callable[[Any], T]) -> T:
+        try:
+            return parse(self.rows[name])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"What {name} says of {self.directory} cannot be read ({error!r}): make it anew with tutelage study "
+                "results."
+            ) from None
+
+
+def find_results(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[RunResults]:
+    """The runs at `paths` and inside of them, also those of which only a study's small files are left."""
+    found: list[RunResults] = []
+    for path in map(Path, paths):
+        studies = [path] if (path / RUNS).exists() else sorted(file.parent for file in path.rglob(RUNS))
+        for directory in studies:
+            found += _study_runs(directory, allow)
+        if not studies or any(path.rglob(CONFIG)):
+            found += map(RunResults, find_runs([path], allow))
+    return found
+
+
+def _study_runs(directory: Path, allow: Iterable[str]) -> Iterator[StudyRun]:
+    tables: dict[str, dict[tuple[str, ...], list[dict[str, str]]]] = {}
+    for name in (RUNS, EVALUATIONS, EPISODES, TRAINING, EVAL):
+        tables[name] = {}
+        for row in read_csv(directory / name):
+            who = tuple(row.pop(column) for column in WHO)
+            tables[name].setdefault(who, []).append(row)
+    try:
+        configs, levels = read_json(directory / CONFIGS), read_json(directory / LEVELS)
+        for who in tables[RUNS]:
+            variant, _, seed = who
+            config = replace(Config.from_json(configs[variant], allow), seed=int(seed))
+            run = Run(directory / variant / f"seed-{seed}", config)
+            yield StudyRun(run, {name: table.get(who, []) for name, table in tables.items()}, levels.get(variant, []))
+    except (KeyError, FileNotFoundError, AttributeError) as error:
+        raise InputError(
+            f"{directory} has {RUNS}, but not all of a study's results ({error}): make them anew with tutelage study "
+            "results."
+        ) from None
+
+
 class Results:
     """The results of several runs, by method."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run | RunResults]) -> None:
         self.groups = by_method(runs)
         """Runs that differ in their seed only, in the order of the paper's methods."""
 
@@ -136,22 +264,26 @@ class Results:
 
     @property
     def suites(self) -> list[str]:
-        """The benchmarks that any run was evaluated on."""
+        """The benchmarks that any run was evaluated on during training."""
         return [*dict.fromkeys(row["suite"] for run in self.runs for row in run.evaluations)]
 
+    @property
+    def domain(self) -> str:
+        """The one that all runs were trained on."""
+        trained = {run.run.config.setup.name: run.directory for run in self.runs}
+        return _only(trained, "trained on {}", "runs of one domain")
+
     def study(self, suite: str | None = None, metric: Metric | None = None, *, partly: bool = False) -> Study:
-        """The evaluations during training, as arrays.
+        """The evaluations during training and by `tutelage eval`, as arrays.
 
         Args:
-            suite: which benchmark; may be omitted if there is only one.
+            suite: which benchmark; may be omitted if training had only one, or if eval alone had one.
             metric: by default the solved rate where episodes can be solved, else the return.
             partly: leave out runs that were not evaluated on this suite, instead of refusing them.
         """
-        domain = _only(
-            {run.run.config.setup.name: run.directory for run in self.runs}, "trained on {}", "runs of one domain"
-        )
+        domain = self.domain
         suite = suite or self._only_suite()
-        rows = {run.directory: [row for row in run.evaluations if row["suite"] == suite] for run in self.runs}
+        rows = {run.directory: [row for row in run.tested if row["suite"] == suite] for run in self.runs}
         if partly:
             rows = {path: each for path, each in rows.items() if each}
         levels = _common_levels(rows, suite)
@@ -169,16 +301,15 @@ class Results:
         return Study(domain, suite, metric, levels, histories)
 
     def _only_suite(self) -> str:
-        if not self.suites:
+        suites = self.suites or [*dict.fromkeys(row["suite"] for run in self.runs for row in run.tested)]
+        if not suites:
             raise InputError(
                 f"None of the {len(self.runs)} runs was evaluated: train with a suite to evaluate on, or wait for the "
                 "first evaluation."
             )
-        if len(self.suites) > 1:
-            raise InputError(
-                f"There are evaluations on several suites: choose one of {', '.join(sorted(self.suites))}."
-            )
-        return self.suites[0]
+        if len(suites) > 1:
+            raise InputError(f"There are evaluations on several suites: choose one of {', '.join(sorted(suites))}.")
+        return suites[0]
 
 
 @dataclass(frozen=True)
@@ -194,6 +325,17 @@ class History:
     def clock(self, name: Clock) -> np.ndarray[Any, Any]:
         """i64[E]: when each evaluation was made."""
         return self.steps if name == "steps" else self.updates
+
+    def at(self, time: int, name: Clock) -> Scores | None:
+        """f64[L]: the scores then, on the line between the evaluations before and after; None before the first."""
+        clock = self.clock(name)
+        last = int(np.searchsorted(clock, time, side="right")) - 1
+        if last < 0:
+            return None
+        after = min(last + 1, len(clock) - 1)
+        share = (time - clock[last]) / (clock[after] - clock[last]) if clock[after] > clock[last] else 0.0
+        between: Scores = (1 - share) * self.scores[last] + share * self.scores[after]
+        return between if share else self.scores[last]
 
 
 @dataclass(frozen=True)
@@ -213,18 +355,25 @@ class Study:
         return f"{self.domain}, suite {self.suite}: {'solved rate' if self.metric == 'solved' else self.metric}"
 
 
-def by_method(runs: Sequence[Run]) -> dict[str, list[RunResults]]:
+def by_method(runs: Sequence[Run | RunResults]) -> dict[str, list[RunResults]]:
     """Runs that differ in their seed only, by method, and in the order of the paper's methods.
 
-    Where a method was run with several settings, its name is followed by those that differ: "plr, replay_rate=0.8".
+    Where a method was run with several settings, its name is followed by those that differ: "plr, replay_rate=0.8". The
+    planned length is one of these only if a seed was run for two lengths: "plr-perp, total_steps=500000000".
     """
     if not runs:
         raise InputError("There are no runs to show or to compare: give at least one.")
-    results = [RunResults(run) for run in runs]
+    results = [run if isinstance(run, RunResults) else RunResults(run) for run in runs]
     groups: dict[str, list[RunResults]] = {}
     for method in dict.fromkeys([*METHODS, *(run.method for run in results)]):
         peers = [run for run in results if run.method == method]
-        for run, distinctions in zip(peers, _distinctions([run.settings for run in peers]), strict=True):
+        settings = [run.settings for run in peers]
+        alike = [json.dumps([each, run.seed]) for each, run in zip(settings, peers, strict=True)]
+        if len({*alike}) < len(alike):
+            settings = [
+                each | {"total_steps": run.run.config.total_steps} for each, run in zip(settings, peers, strict=True)
+            ]
+        for run, distinctions in zip(peers, _distinctions(settings), strict=True):
             group = groups.setdefault(", ".join([method, *distinctions]), [])
             for other in group:
                 if other.seed == run.seed:
@@ -283,6 +432,22 @@ def _history(directory: Path, rows: Rows, levels: Sequence[str], metric: Metric)
     steps, updates, episodes = np.array([[row[x] for x in ("steps", "updates", "episodes")] for row in firsts]).T
     scores = np.array([[evaluation[level][metric] for level in levels] for evaluation in complete], np.float64)
     return History(directory, steps, updates, episodes, scores)
+
+
+def by_suite(scores: Iterable[PolicyScore]) -> dict[str, list[PolicyScore]]:
+    """Scores of `tutelage eval`, by benchmark."""
+    suites: dict[str, list[PolicyScore]] = {}
+    for score in scores:
+        suites.setdefault(score.suite, []).append(score)
+    return suites
+
+
+def _eval_episodes(path: Path) -> list[dict[str, Any]]:
+    rows = ({name: x for name, x in row.items() if name != "policy"} for row in read_csv(path))
+    try:
+        return parse_rows(EPISODES, [row | {"iteration": "-1"} for row in rows])
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error!r}): remove it, or run tutelage eval again.") from None
 
 
 def _distinctions(settings: Sequence[Mapping[str, Json]]) -> list[list[str]]:

@@ -171,6 +171,20 @@ def welch(x: Scores, y: Scores) -> Welch:
     return Welch(difference, float(test.statistic), float(test.df), float(test.pvalue))
 
 
+def hedges_g(x: Scores, y: Scores) -> float:
+    """The difference of x[R] and y[R'] in standard deviations: Cohen's d, without its bias for few runs.
+
+        d = (x̄ − ȳ) / s,    s² = ((R − 1) s_x² + (R' − 1) s_y²) / (R + R' − 2),    g = d (1 − 3 / (4 (R + R') − 9))
+
+    NaN if one of them is a single run, or if the runs of each are all equal.
+    """
+    degrees = len(x) + len(y) - 2
+    pooled = float((len(x) - 1) * _variance(x) + (len(y) - 1) * _variance(y)) / max(degrees, 1)
+    if not pooled > 0:
+        return math.nan
+    return float(mean(x) - mean(y)) / math.sqrt(pooled) * (1 - 3 / (4 * degrees - 1))
+
+
 def holm(p: Scores) -> Scores:
     """Holm's correction of m p-values [m], so that one false alarm among all m tests is as rare as one test's.
 

@@ -32,6 +32,9 @@ COLORS: Mapping[str, str] = {
 }
 """Paul Tol's bright palette, safe for color-blind readers."""
 
+OTHERS = ("#332288", "#44aa99", "#999933", "#882255", "#dd7733", "#117733", "#6699cc", "#661100")
+"""For methods of other names, in turn."""
+
 INK = "#333333"
 
 P = ParamSpec("P")
@@ -116,7 +119,8 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     for label in labels:
         method = label.partition(",")[0]
         nth = seen[method] = seen.get(method, -1) + 1
-        base = np.array(colors.to_rgb(COLORS.get(method, INK)))
+        others = [name for name in seen if name not in COLORS]
+        base = np.array(colors.to_rgb(COLORS.get(method) or OTHERS[others.index(method) % len(OTHERS)]))
         out[label] = {
             "color": colors.to_hex(base + (1 - base) * (1 - 0.68**nth)),
             "linestyle": ("-", "--", "-.", ":")[nth % 4],

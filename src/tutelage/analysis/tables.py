@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -22,6 +22,8 @@ class Table:
     caption: str = ""
     words: bool = False
     """Its cells are words rather than numbers, and all are aligned to the left."""
+    bold: Collection[tuple[int, int]] = ()
+    """Cells that stand out, by row and column."""
     folded: bool = False
     """A page shows the caption only, until a reader opens it."""
 
@@ -55,6 +57,38 @@ def text(table: Table, width: int = WIDTH, *, color: bool = False) -> str:
             console.print(Text(table.caption, style="dim"))
         console.print(rich)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def markdown(table: Table) -> str:
+    """A table for a README; its caption stands above it."""
+
+    def cell(i: int, j: int, text: str) -> str:
+        text = text.replace("|", r"\|")
+        return f"**{text}**" if (i, j) in table.bold else text
+
+    rows = [[cell(i, j, text) for j, text in enumerate(row)] for i, row in enumerate(table.rows)]
+    rule = ["---", *("---" if table.words else "---:" for _ in table.head[1:])]
+    lines = ["| " + " | ".join(row) + " |" for row in (table.head, rule, *rows)]
+    return "\n".join([table.caption, "", *lines, ""])
+
+
+SIGNS = {"⊥": r"$\perp$", "±": r"$\pm$", "−": "$-$", "–": "--", ">": "$>$", "<": "$<$", "ν": r"$\nu$"}
+SIGNS |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}"} | {x: f"\\{x}" for x in "&%$#_{}"}
+"""What LaTeX needs in place of some letters."""
+
+
+def latex(table: Table) -> str:
+    """A head and rows for a LaTeX table with booktabs; the caption is a comment."""
+
+    def cell(i: int, j: int, text: str) -> str:
+        text = "".join(SIGNS.get(letter, letter) for letter in text)
+        return rf"\textbf{{{text}}}" if (i, j) in table.bold else text
+
+    head, *rows = [
+        " & ".join(cell(i, j, text) for j, text in enumerate(row)) + r" \\"
+        for i, row in enumerate((table.head, *table.rows), start=-1)
+    ]
+    return "\n".join([f"% {table.caption}", head, r"\midrule", *rows, ""])
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -21,6 +21,7 @@ VERBS = {
     "eval": ("eval", "Eval", "Evaluate trained agents on test levels."),
     "play": ("play", "Play", "Make a video of one episode."),
     "compare": ("compare", "Compare", "Compare methods by their runs: tables, tests and figures."),
+    "paper": ("paper", "PaperVerb", "Make the paper's figures and tables from runs."),
     "report": ("report", "Report", "Make one HTML page of one run or several."),
     "study": ("study", "StudyVerb", "Run, watch and collect many runs from one file."),
     "levels": ("levels", "Levels", "List and draw the test levels of a domain."),

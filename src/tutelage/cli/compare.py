@@ -10,30 +10,31 @@ from matplotlib.figure import Figure
 from tyro.conf import Positional
 
 from tutelage.analysis import plots
-from tutelage.analysis.compare import Comparison, compare
-from tutelage.analysis.results import Clock, Metric, Results, Study
+from tutelage.analysis.compare import Comparison, compare, regret_rows, regret_tables
+from tutelage.analysis.plots import Center
+from tutelage.analysis.results import CLOCKS, Metric, Results, Study, find_results
 from tutelage.analysis.tables import show
 from tutelage.cli.options import check_directory, prepare
 from tutelage.files import csv_text, write_atomically
-from tutelage.training.run import find_runs
 from tutelage.types import InputError
-
-CLOCKS: tuple[Clock, ...] = ("steps", "updates")
 
 
 @dataclass(frozen=True)
 class Compare:
     """Compare methods by their runs, after equal environment steps and after equal gradient updates.
 
-    Prints tables, and writes compare.csv, tests.csv and the figures as SVG and PNG.
+    Evaluations by `tutelage eval` count as those in training do. Prints tables, also of true regret where eval has
+    found it, and writes compare.csv, tests.csv, regret.csv and the figures as SVG and PNG.
     """
 
     runs: Positional[tuple[Path, ...]]
-    """Run directories, or directories that hold several."""
+    """Run directories, directories that hold several, or the small files of a study."""
     suite: str | None = None
     """Which benchmark; needed only if the runs were evaluated on several."""
     metric: Metric | None = None
     """What to compare: by default the solved rate where episodes can be solved, else the return."""
+    bars: Center = "median"
+    """What bars show of several runs: the median and the interquartile range, or the mean ± standard error."""
     curves: tuple[str, ...] = ("new/",)
     """Training metrics to draw: all whose names begin with one of these."""
     whole_runs: bool = False
@@ -47,10 +48,10 @@ class Compare:
         """Print the tables and write the files."""
         check_directory(self.out, "--out")
         prepare()
-        results = Results(find_runs(self.runs, self.allow))
+        results = Results(find_results(self.runs, self.allow))
         study = results.study(self.suite, self.metric)
         comparisons = list(self._comparisons(study))
-        show(*(table for comparison in comparisons for table in comparison.tables()))
+        show(*(table for each in comparisons for table in each.tables()), *regret_tables(results))
         for name, content in self._files(results, comparisons):
             write_atomically(self.out / name, content)
         print(f"\nTables and figures are in {self.out}.")
@@ -73,6 +74,7 @@ class Compare:
             "compare.csv": [row for comparison in comparisons for row in comparison.rows()],
             "tests.csv": [row for comparison in comparisons for row in comparison.test_rows()],
         }
+        tables["regret.csv"] = regret_rows(results)
         for name, rows in tables.items():
             if rows:
                 yield name, csv_text(rows, [*rows[0]])
@@ -84,7 +86,7 @@ class Compare:
         measured = dict.fromkeys(name for run in results.runs for name in run.metrics if name.startswith(self.curves))
         for comparison in comparisons:
             at = comparison.at
-            yield f"bars-{at}", plots.bars(comparison)
+            yield f"bars-{at}", plots.bars(comparison, center=self.bars)
             yield f"levels-{at}", plots.levels_over_time(comparison.study, at)
             if measured:
                 yield f"training-{at}", plots.training_curves(results, [*measured], at)

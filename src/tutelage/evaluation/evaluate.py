@@ -114,7 +114,7 @@ class Draws:
     @cached_property
     def same_level(self) -> bool:
         """Whether all draws are one and the same level."""
-        return len(self.levels) == 1 and _fixed(self.levels[0])
+        return len(self.levels) == 1 and is_fixed(self.levels[0])
 
     def __call__(self, key: Key) -> tuple[Level, Key]:
         """Levels [N · L, ...], all levels' first episodes first (one level if `same_level`); and each episode's key."""
@@ -246,11 +246,11 @@ def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]
             groups.append((kind, [level]))
     for _, members in groups:
         together = Draws(members, episodes)
-        apart = _max_envs(together) < NUM_ENVS[0] and all(map(_fixed, members))
+        apart = _max_envs(together) < NUM_ENVS[0] and all(map(is_fixed, members))
         yield [Draws([member], episodes) for member in members] if apart else [together]
 
 
-def _fixed(level: TestLevel) -> bool:
+def is_fixed(level: TestLevel) -> bool:
     """Whether every draw gives the same level."""
     keys = jax.random.split(jax.random.key(0))
     try:

@@ -1,8 +1,14 @@
 """A study's results as small tidy files, which can be kept when the run directories are gone.
 
 evaluations.csv    a row for each run, evaluation and test level
+episodes.csv       a row for each episode of a run's last evaluation, and of `tutelage eval`
 training.csv       a row for each run and evaluation: metrics, averaged since the evaluation before
 runs.csv           a row for each run: how far it came, how long it took, and the options it was started with
+eval.csv           what `tutelage eval` found: a row for each run and test level
+configs.json       the configuration of each variant
+levels.json        levels that each variant trained on at last
+
+`tutelage compare` and `tutelage paper` read these files as they read runs.
 
 Writing them again replaces the rows of runs that have come further, and keeps those of runs whose directories are not
 here. So a study can be run in several sittings and on several machines, with these files as its memory.
@@ -10,37 +16,61 @@ here. So a study can be run in several sittings and on several machines, with th
 
 from __future__ import annotations
 
+import json
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tutelage.files import csv_text, read_csv, write_atomically
+from tutelage.analysis.policies import COLUMNS
+from tutelage.analysis.results import CONFIGS, EVAL, LEVELS, RUNS, TRAINING, WHO, RunResults, Snapshot
+from tutelage.files import csv_text, read_csv, read_json, write_atomically
 from tutelage.studies.study import StudyRun
-from tutelage.training.run import CONFIG, EVALUATION_COLUMNS, EVALUATIONS, PROGRESS, Row, Run
-from tutelage.types import InputError
+from tutelage.training.run import (
+    CONFIG,
+    EPISODE_COLUMNS,
+    EPISODES,
+    EVALUATION_COLUMNS,
+    EVALUATIONS,
+    PROGRESS,
+    Row,
+    Run,
+)
+from tutelage.types import InputError, Json
 
-WHO = ("variant", "method", "seed")
-
-TRAINING, RUNS = "training.csv", "runs.csv"
+COLUMNS_OF = {
+    EVALUATIONS: EVALUATION_COLUMNS,
+    EPISODES: EPISODE_COLUMNS,
+    TRAINING: PROGRESS,
+    RUNS: (*PROGRESS, "finished", "seconds", "devices"),
+    EVAL: COLUMNS.values(),
+}
+"""Of each table, after `WHO`; those that only some runs have follow."""
 
 Table = dict[tuple[str, int], list[Row]]
 """The rows of each variant and seed."""
 
 
 def collect(runs: Sequence[StudyRun], out: str | Path, allow: Sequence[str] = ()) -> list[Path]:
-    """Write the three tables of all runs that have begun, and return their paths.
+    """Write the files of all runs that have begun, and return their paths.
 
     Rows that are there already are kept, unless the directory of their run is here and has come as far.
     """
     out = Path(out)
-    tables = {name: read_table(out / name) for name in (EVALUATIONS, TRAINING, RUNS)}
+    tables = {name: read_table(out / name) for name in COLUMNS_OF}
+    about: dict[str, dict[str, Json]] = {
+        name: read_json(out / name) if (out / name).exists() else {} for name in (CONFIGS, LEVELS)
+    }
     for each in runs:
         if (each.directory / CONFIG).exists():
-            found = _rows(each, allow)
+            results = RunResults(Run.load(each.directory, allow))
+            found = _rows(each, results)
+            about[CONFIGS][each.variant] = results.run.config.to_json()
+            if results.snapshots:
+                about[LEVELS][each.variant] = [_sample(results.snapshots[-1])]
             before = tables[RUNS].get(each.key)
             if before is None or int(before[0]["steps"]) <= found[RUNS][0]["steps"]:
                 for name, rows in found.items():
@@ -48,17 +78,18 @@ def collect(runs: Sequence[StudyRun], out: str | Path, allow: Sequence[str] = ()
     if not tables[RUNS]:
         raise InputError("None of the study's runs has begun: run the study first.")
     order = [*dict.fromkeys([each.key for each in runs] + [*tables[RUNS]])]
-    known = {EVALUATIONS: EVALUATION_COLUMNS, TRAINING: PROGRESS, RUNS: (*PROGRESS, "finished", "seconds", "devices")}
     for name, table in tables.items():
         rows = [row for key in order for row in table.get(key, ())]
-        columns = [*WHO, *known[name]]
+        columns = [*WHO, *COLUMNS_OF[name]]
         columns += sorted({column for row in rows for column in row} - {*columns})
         write_atomically(out / name, csv_text(rows, columns))
-    return [out / name for name in tables]
+    for name, content in about.items():
+        write_atomically(out / name, json.dumps(content, indent=1) + "\n")
+    return [out / name for name in (*tables, *about)]
 
 
 def read_table(path: Path) -> Table:
-    """The rows of one of the three files by variant and seed; empty if there is none."""
+    """The rows of one of the tables by variant and seed; empty if there is none."""
     table: Table = {}
     for row in read_csv(path):
         try:
@@ -81,17 +112,23 @@ def finished_in(results: Path, runs: Sequence[StudyRun]) -> set[tuple[str, int]]
     }
 
 
-def _rows(each: StudyRun, allow: Sequence[str]) -> Mapping[str, list[Row]]:
-    """What the three tables say of one run."""
-    run = Run.load(each.directory, allow)
+def _rows(each: StudyRun, results: RunResults) -> Mapping[str, list[Row]]:
+    """What the tables say of one run."""
     who = {"variant": each.variant, "method": each.options[0], "seed": each.seed}
-    evaluations, metrics = run.evaluations(), run.metrics()
-    training = _averages(metrics, sorted({row["iteration"] for row in evaluations}))
-    return {
-        EVALUATIONS: [who | row for row in evaluations],
-        TRAINING: [who | row for row in training],
-        RUNS: [who | _summary(run, metrics) | {"options": shlex.join(each.options)}],
+    suites = dict.fromkeys(row["suite"] for row in results.episodes)
+    found: dict[str, Iterable[Mapping[str, Any]]] = {
+        EVALUATIONS: results.evaluations,
+        EPISODES: [row for suite in suites for row in results.last_episodes(suite)],
+        TRAINING: _averages(results.metrics, sorted({row["iteration"] for row in results.evaluations})),
+        RUNS: [_summary(results.run, results.metrics) | {"options": shlex.join(each.options)}],
+        EVAL: [score.row() for score in results.tests if not score.is_baseline],
     }
+    return {name: [{**who, **row} for row in rows] for name, rows in found.items()}
+
+
+def _sample(snapshot: Snapshot) -> Snapshot:
+    """What a picture of a curriculum needs: the levels drawn as for training, or the first few of those it has."""
+    return {**snapshot, "entries": [] if "drawn" in snapshot else snapshot["entries"][:8]}
 
 
 def _averages(metrics: dict[str, np.ndarray], iterations: Sequence[int]) -> list[dict[str, Any]]:

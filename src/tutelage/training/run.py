@@ -293,6 +293,11 @@ def parse_log(path: Path, data: bytes) -> list[Row]:
     return rows
 
 
+def parse_rows(name: str, rows: Iterable[Mapping[str, str]]) -> list[Row]:
+    """Rows of the log of this name, as numbers and words."""
+    return [_PARSERS[name](row) for row in rows]
+
+
 def repaired_log(path: Path, columns: Sequence[str], iteration: int) -> bytes:
     """The rows of a damaged log that can still be read, until `iteration`, under the head that it should have."""
     rows, number = [], 0

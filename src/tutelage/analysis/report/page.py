@@ -47,7 +47,9 @@ def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, qu
         for build in builders:
             built.append(build())
             progress.update(1)
-    page = _render(results, [section for section in built if section.blocks])
+    first, count = results.runs[0], len(results.runs)
+    title = f"{', '.join(map(display, results.groups))} in {first.run.config.setup.name}"
+    page = render(title, f"{count} runs" if count > 1 else f"seed {first.seed}", built)
     try:
         write_atomically(out, page)
     except OSError as error:
@@ -79,7 +81,8 @@ def _one_of(count: int) -> str:
     return f", one of {count} runs" if count > 1 else ""
 
 
-def _render(results: Results, built: Sequence[Section]) -> str:
+def render(title: str, about: str, sections: Sequence[Section]) -> str:
+    """A page of those sections that have any blocks, as one file."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tutelage.analysis.report", "."),
         autoescape=True,
@@ -87,13 +90,9 @@ def _render(results: Results, built: Sequence[Section]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    first, count = results.runs[0], len(results.runs)
-    return environment.get_template("page.html").render(
-        title=f"{', '.join(map(display, results.groups))} in {first.run.config.setup.name}",
-        about=f"{count} runs" if count > 1 else f"seed {first.seed}",
-        sections=built,
-        embed=_embedder(),
-    )
+    shown = [section for section in sections if section.blocks]
+    template = environment.get_template("page.html")
+    return template.render(title=title, about=about, sections=shown, embed=_embedder())
 
 
 def _embedder() -> Callable[[str, str], Markup]:

@@ -17,7 +17,7 @@ from tutelage.analysis import plots, style
 from tutelage.analysis.compare import compare
 from tutelage.analysis.policies import BASELINES, PolicyScore, policy_tables
 from tutelage.analysis.report.blocks import Block, Columns, Heading, Note, Plot, Section
-from tutelage.analysis.results import Results, RunResults, Snapshot, display
+from tutelage.analysis.results import Results, RunResults, Snapshot, by_suite, display
 from tutelage.analysis.statistics import Correlation, rank_correlation, wilson
 from tutelage.analysis.tables import Table, interval, number
 from tutelage.training.progress import duration
@@ -191,7 +191,7 @@ def _tested(run: RunResults) -> dict[str, str]:
     if rows := run.evaluations:
         last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
         found |= _mean([row["solved"] for row in last], [row["return"] for row in last], last[0], "in training")
-    for scores in _by_suite([score for score in run.tests if not score.is_baseline]).values():
+    for scores in by_suite([score for score in run.tests if not score.is_baseline]).values():
         about = {"suite": scores[0].suite, "episodes": scores[0].episodes}
         found |= _mean([score.solved for score in scores], [score.value for score in scores], about, "by eval")
     return found
@@ -204,18 +204,11 @@ def _mean(rates: Sequence[Any], returns: Sequence[float], about: Mapping[str, An
     return {f"solved, {where}": interval(*wilson(float(np.mean(rates)), about["episodes"] * len(rates)), 2)}
 
 
-def _by_suite(scores: Iterable[PolicyScore]) -> dict[str, list[PolicyScore]]:
-    suites: dict[str, list[PolicyScore]] = {}
-    for score in scores:
-        suites.setdefault(score.suite, []).append(score)
-    return suites
-
-
 def _evaluated(results: Results) -> Iterable[Block]:
     """The tables of `tutelage eval`: the runs, then untrained, random and optimal, where they were asked for."""
     groups: dict[tuple[Any, ...], dict[str, list[PolicyScore]]] = {}
     for run in results.runs:
-        for scores in _by_suite(run.tests).values():
+        for scores in by_suite(run.tests).values():
             own = [score for score in scores if not score.is_baseline]
             if not own:
                 continue

@@ -1,0 +1,633 @@
+"""The paper's figures and tables from runs of any length, with its published numbers beside them.
+
+Each exhibit says how long its runs were, how many seeds they had and whether their setting was the paper's. What the
+runs cannot show is listed with the reason. Figures 2 and 7 are drawings; all others of the paper are here.
+
+The numbers in `published/` are those of Tables 2 and 3 of M. Jiang, M. Dennis, J. Parker-Holder, J. Foerster,
+E. Grefenstette, T. Rocktäschel, "Replay-Guided Adversarial Environment Design", NeurIPS 2021. For mazes they are solved
+rates, although the paper calls them returns.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from matplotlib.figure import Figure
+
+from tutelage.analysis import plots, style
+from tutelage.analysis.compare import ALL, Comparison, compare, regret_rows, regret_tables
+from tutelage.analysis.plots import Center, Panel
+from tutelage.analysis.report.blocks import Block, Plot, Section
+from tutelage.analysis.report.page import render
+from tutelage.analysis.results import CLOCKS, Clock, History, Results, RunResults, Study, by_suite, display
+from tutelage.analysis.statistics import Scores, hedges_g, holm, mean, standard_error, welch
+from tutelage.analysis.tables import Table, decimal, latex, markdown, plus_minus, probability
+from tutelage.curriculum.methods import METHODS, Method
+from tutelage.domains.racing.suite import circuits
+from tutelage.evaluation.evaluate import is_fixed
+from tutelage.files import csv_text, write_atomically
+from tutelage.training.config import PresetName
+from tutelage.training.presets import SETUPS
+from tutelage.training.run import Run
+from tutelage.training.serialization import flat
+from tutelage.types import InputError
+
+CITATION = "Jiang et al., Replay-Guided Adversarial Environment Design, NeurIPS 2021"
+
+TRACKS = ("Italy", "Singapore", "Germany")
+"""The F1 circuits on which the paper chose hyper-parameters."""
+
+DOTTED = "; new levels dotted, where others are replayed"
+
+COMPLEXITY: Mapping[str, Sequence[str]] = {
+    "maze": ("shortest_path", "blocks", "action_complexity", "solved_shortest_path"),
+    "racing": ("track_length", "mean_curvature", "max_curvature", "overlap"),
+}
+
+
+class Claim(NamedTuple):
+    """That one method is better than another on test levels after equally many steps or updates."""
+
+    better: str
+    worse: str
+    at: Clock = "steps"
+
+
+CLAIMS = {
+    "maze": (
+        Claim("plr-perp", "dr", "updates"),
+        Claim("plr-perp", "plr", "updates"),
+        Claim("repaired", "paired"),
+        Claim("plr", "paired"),
+        Claim("plr-perp", "paired"),
+    ),
+    "racing": (
+        *(Claim("plr-perp", other) for other in ("dr", "paired", "repaired", "plr")),
+        Claim("repaired", "paired"),
+        Claim("dr", "repaired"),
+    ),
+}
+"""The paper's, by domain: aggregated over test levels, by Welch's test."""
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One figure or table of the paper."""
+
+    name: str
+    """Of its files."""
+    paper: str
+    """Which of the paper's it is."""
+    title: str
+    setting: str = ""
+    """What it was made from."""
+    draw: Callable[..., Figure] | None = None
+    """In any width."""
+    tables: Sequence[Table] = ()
+    rows: Sequence[Mapping[str, Any]] = ()
+    """Its numbers; by default those of the first table."""
+
+    def section(self, wide: Figure | None) -> Section:
+        """Its part of a page."""
+        blocks: list[Block] = []
+        if wide and self.draw:
+            label = f"{self.paper}: {self.title}"
+            blocks.append(Plot(plots.svg(wide), plots.svg(self.draw(width=style.NARROW)), label))
+        return Section(self.name, f"{self.paper}: {self.title}", self.setting, [*blocks, *self.tables])
+
+    def files(self, wide: Figure | None) -> Iterator[tuple[str, str | bytes]]:
+        """Its files, by name."""
+        if wide:
+            yield f"{self.name}.svg", plots.svg(wide)
+            yield f"{self.name}.png", plots.png(wide)
+        rows: Sequence[Mapping[str, Any]] = self.rows
+        if not rows and self.tables:
+            first = self.tables[0]
+            rows = [dict(zip(first.head, row, strict=True)) for row in first.rows]
+        if rows:
+            yield f"{self.name}.csv", csv_text(rows, [*dict.fromkeys(column for row in rows for column in row)])
+        if self.tables:
+            yield f"{self.name}.md", "\n".join([self.setting, "", *map(markdown, self.tables)])
+            yield f"{self.name}.tex", "\n".join([f"% {self.setting}", *map(latex, self.tables)])
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What was made, and what was not."""
+
+    exhibits: Sequence[Exhibit]
+    missing: Sequence[tuple[str, str, str]]
+    """Which of the paper's, what it shows, and why it could not be made."""
+
+    def overview(self) -> Table:
+        """A line for each figure and table."""
+        made = [[each.paper, each.title, each.name] for each in self.exhibits]
+        return Table(["paper", "what it shows", "files, or why not"], [*made, *map(list, self.missing)], words=True)
+
+    def write(self, out: str | Path) -> Path:
+        """Write all files, and one page that shows them all. Where the page is."""
+        sections = [Section("overview", "Overview", f"Published numbers: {CITATION}.", [self.overview()])]
+        for exhibit in self.exhibits:
+            wide = exhibit.draw() if exhibit.draw else None
+            for name, content in exhibit.files(wide):
+                write_atomically(Path(out) / name, content)
+            sections.append(exhibit.section(wide))
+        page = Path(out) / "paper.html"
+        write_atomically(page, render("The paper's figures and tables", CITATION, sections))
+        return page
+
+
+def paper(runs: Sequence[Run | RunResults], center: Center = "median") -> Paper:
+    """All figures and tables of the paper that these runs can show; with none, the tables that need none.
+
+    Args:
+        runs: of either domain, or of both; see `results.find_results`.
+        center: what bars and curves show of several runs.
+    """
+    results = [run if isinstance(run, RunResults) else RunResults(run) for run in runs]
+    exhibits: list[Exhibit] = []
+    missing: list[tuple[str, str, str]] = []
+    for domain, parts in _PARTS.items():
+        own = [run for run in results if run.run.config.setup.name == domain]
+        if not own:
+            names = ", ".join(dict.fromkeys(part.paper for part in parts if part.name != f"{domain}-setting"))
+            reason = f"There are no runs: tutelage train METHOD --domain {domain} --preset paper --seeds 10."
+            missing.append((names, f"All of {domain}", reason))
+            continue
+        for part in parts:
+            try:
+                exhibits += part.build(part, _Source(Results(own), center))
+            except InputError as error:
+                missing.append((part.paper, part.title, str(error)))
+    return Paper([*exhibits, *(build() for build in TABLES.values())], missing)
+
+
+class _Part(NamedTuple):
+    """A figure or table of the paper, and how to make it."""
+
+    paper: str
+    title: str
+    name: str
+    build: Callable[[_Part, _Source], Iterable[Exhibit]]
+
+    def exhibit(self, setting: str, **content: Any) -> Exhibit:
+        return Exhibit(self.name, self.paper, self.title, setting, **content)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The runs of one domain."""
+
+    results: Results
+    center: Center
+
+    def study(self, *suites: str) -> Study:
+        """Of the first of these suites that any run was evaluated on."""
+        tested = {row["suite"] for run in self.results.runs for row in run.tested}
+        for suite in suites:
+            if suite in tested:
+                return self.results.study(suite, partly=True)
+        raise InputError(f"No run was evaluated on the suite {suites[0]}: tutelage eval RUNS --suite {suites[0]}.")
+
+    def setting(self, comparison: Comparison | None = None) -> str:
+        """How long the runs were, how many there are, and whether their setting is the paper's."""
+        parts = []
+        for label, group in self.results.groups.items():
+            if comparison is not None and label not in comparison.scores:
+                continue
+            steps = [int(run.metrics["steps"][-1]) if run.metrics else 0 for run in group]
+            seeds, length = len(group), max(steps)
+            if comparison is not None:
+                seeds = len(comparison.scores[label])
+                length = comparison.times[label] if comparison.at == "steps" else length
+            parts.append(f"{display(label)}: {seeds} seed{'s' * (seeds > 1)}, {length:,} steps")
+        return f"{'; '.join(parts)}. {self.setting_sentence}"
+
+    @cached_property
+    def setting_sentence(self) -> str:
+        names = {name for each in self.differences.values() for name in each}
+        if not names:
+            return "The options are the paper's."
+        return f"Not the paper's setting: {len(names)} of its options differ (see Setting)."
+
+    @cached_property
+    def differences(self) -> dict[str, dict[str, tuple[Any, Any]]]:
+        """By method: the options that are not the paper's, with its value and theirs."""
+        found = {}
+        for label, group in self.results.groups.items():
+            config = group[0].run.config
+            if (method := _family(config.method)) is None:
+                continue
+            ours, theirs = (
+                {name: x for name, x in flat(each.to_json()).items() if not name.startswith(_FREE)}
+                for each in (config, type(config.setup).preset("paper", method))
+            )
+            names = sorted(ours.keys() | theirs.keys())
+            found[label] = {n: (theirs.get(n), ours.get(n)) for n in names if ours.get(n) != theirs.get(n)}
+        return found
+
+
+_FREE = ("seed", "devices", "evaluation.", "storage.", "method.name")
+"""Options that do not decide the course of learning."""
+
+
+def _family(method: Method) -> str | None:
+    """Which of the library's methods it is, whatever its name and options."""
+
+    def kind(each: Method) -> tuple[Any, ...]:
+        utility = getattr(each.generator, "utility", None)
+        return type(each.generator), utility, each.students, each.curator is None, each.train_on_new, each.edits > 0
+
+    return next((name for name, known in METHODS.items() if kind(known) == kind(method)), None)
+
+
+def _setting(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    names = sorted({name for each in source.differences.values() for name in each})
+    groups = source.results.groups
+    rows = []
+    for name in names:
+        paper = {str(each[name][0]) for each in source.differences.values() if name in each}
+        cells = [str(each[name][1]) if name in each else "as the paper" for each in source.differences.values()]
+        rows.append([name, " or ".join(sorted(paper)), *cells])
+    lengths = [f"{max(int(run.metrics['steps'][-1]) if run.metrics else 0 for run in g):,}" for g in groups.values()]
+    seeds = [", ".join(str(run.seed) for run in group) for group in groups.values()]
+    head = ["option", "paper", *(display(label) for label in source.differences)]
+    if len(source.differences) == len(groups):
+        rows = [["seeds", "10 runs", *seeds], ["steps so far", "", *lengths], *rows]
+    yield part.exhibit(source.setting_sentence, tables=[Table(head, rows, words=True)])
+
+
+def _gallery(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    pictures: dict[str, list[Any]] = {}
+    rows: list[dict[str, Any]] = []
+    for label, group in source.results.groups.items():
+        run = next((run for run in group if run.snapshots), None)
+        design = group[0].run.domain.design
+        if run is None or not hasattr(design, "image"):
+            continue
+        last = run.snapshots[-1]
+        drawn = last.get("drawn") or [entry["level"] for entry in last["entries"]]
+        # entries of older runs' buffers begin with the highest scores: spread over all of them
+        levels = drawn if "drawn" in last or last["source"] == "generator" else drawn[:: max(1, len(drawn) // 8)]
+        image = jax.jit(design.image)
+        pictures[display(label)] = [_small(image(design.from_json(level))) for level in levels[:8]]
+        rows += [
+            {"method": label, "seed": run.seed, "steps": last["steps"], "number": i, "level": level}
+            for i, level in enumerate(levels[:8])
+        ]
+    if not pictures:
+        raise InputError("No run has a snapshot of its levels, or the domain does not draw them.")
+    setting = "Random draws of what each method trains on at last, of one run each: replayed levels of the curator, or "
+    setting += f"new levels of the generator. {source.setting()}"
+    yield part.exhibit(setting, draw=partial(plots.gallery, pictures, part.title), rows=rows)
+
+
+def _small(picture: Any) -> np.ndarray[Any, Any]:
+    """A picture no more than 200 pixels wide."""
+    picture = np.asarray(picture)
+    return picture[:: max(1, len(picture) // 120), :: max(1, len(picture) // 120)]
+
+
+def _bars(part: _Part, source: _Source, *suites: str) -> Iterator[Exhibit]:
+    comparison = compare(source.study(*suites), ends=True)
+    domain = source.results.runs[0].run.domain
+    drawn = {level.name for level in domain.suites.get(comparison.study.suite, ()) if not is_fixed(level)}
+    names = {level: f"{level}*" for level in drawn}
+    note = " An asterisk marks levels that are drawn anew for each episode." if drawn else ""
+    reference = None
+    if "f1" in suites:
+        value = published("f1")["AttentionAgent"]["Mean"][0]
+        reference = f"AttentionAgent, mean of all tracks (published): {value:.0f}", value
+    title = f"{comparison.title}; {plots.CENTERS[source.center]}"
+    draw = partial(plots.bars, comparison, title, center=source.center, names=names, reference=reference)
+    yield part.exhibit(source.setting(comparison) + note, draw=draw, rows=comparison.rows())
+
+
+def _maze_curves(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    study, panels = source.study("paper", "maze"), list[Panel]()
+    for at in CLOCKS:
+        title = "solved rate on test mazes" if study.metric == "solved" else "return on test mazes"
+        panels += [replace(panel, title=title) for panel in plots.level_panels(study, at, [ALL])]
+        panels += _complexity_panels(source, at, COMPLEXITY["maze"][:2])
+    yield _panels(part, source, panels, DOTTED)
+
+
+def _racing_curves(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    panels: list[Panel] = []
+    for suite, levels in {"original": [ALL], "f1": TRACKS}.items():
+        with suppress(InputError):
+            study = source.study(suite)
+            shown = [level for level in levels if level in (ALL, *study.levels)]
+            for panel in plots.level_panels(study, "steps", shown):
+                panels.append(replace(panel, title="original CarRacing" if panel.title == ALL else f"F1 {panel.title}"))
+    if not panels:
+        raise InputError("No run was evaluated on original or f1: train with --suite original --more-suites f1.")
+    yield _panels(part, source, panels, "")
+
+
+def _complexity_panels(source: _Source, against: Clock, names: Iterable[str]) -> list[Panel]:
+    """New and curated levels in one panel: the curator's as lines, new ones dotted beside them."""
+    panels = []
+    for name in names:
+        new, replayed = (plots.metric_curves(source.results, f"{kind}/{name}", against) for kind in ("new", "replayed"))
+        lines = {label: replayed.get(label) or curves for label, curves in new.items()}
+        beside = {label: curves for label, curves in new.items() if replayed.get(label)}
+        if any(lines.values()):
+            panels.append(Panel(style.words(name), lines, against, [beside] if beside else []))
+    return panels
+
+
+def _complexity(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    panels = _complexity_panels(source, "steps", COMPLEXITY[source.results.domain])
+    if not panels:
+        raise InputError("No run has measured its levels.")
+    yield _panels(part, source, panels, DOTTED)
+
+
+def _returns(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    names = {
+        "new/return": "protagonist, new levels",
+        "replayed/return": "protagonist, replayed levels",
+        "new/antagonist/return": "antagonist, new levels",
+        "teacher/utility": "generator",
+    }
+    panels = []
+    for metric, title in names.items():
+        curves = plots.metric_curves(source.results, metric, "steps")
+        if any(np.isfinite(y).any() for group in curves.values() for _, y in group):
+            panels.append(Panel(f"return of the {title}", curves))
+    if not panels:
+        raise InputError("No run has measured returns.")
+    yield _panels(part, source, panels, "")
+
+
+def _panels(part: _Part, source: _Source, panels: Sequence[Panel], note: str) -> Exhibit:
+    panels = [panel for panel in panels if plots.panel_rows([panel])]
+    title = f"{plots.CENTERS[source.center]} of runs{note}".capitalize()
+    draw = partial(plots.curve_panels, panels, title, center=source.center)
+    return part.exhibit(source.setting(), draw=draw, rows=plots.panel_rows(panels))
+
+
+def _levels(part: _Part, source: _Source, table: str, *suites: str) -> Iterator[Exhibit]:
+    comparison = compare(source.study(*suites), ends=True)
+    yield part.exhibit(
+        source.setting(comparison),
+        tables=[level_table(comparison, published(table))],
+        rows=[*comparison.rows(), *_published_rows(table)],
+    )
+
+
+def level_table(comparison: Comparison, beside: Mapping[str, Mapping[str, tuple[float, float]]]) -> Table:
+    """Mean ± standard error for each level, the mean of all below; what was published beside it.
+
+    Bold are those within one standard error of the best of the row: measured and published by themselves.
+    """
+    measured = {
+        display(label): {level: (x.mean, x.standard_error) for level, x in summaries.items()}
+        for label, summaries in comparison.summaries.items()
+    }
+    columns = [*measured.values(), *beside.values()]
+    sides = range(len(measured)), range(len(measured), len(columns))
+    rounded = 1 if comparison.study.metric == "solved" else 0  # as they were published
+    digits = [comparison.digits] * len(measured) + [rounded] * len(beside)
+    rows, bold = [], set()
+    for i, level in enumerate((*comparison.study.levels, ALL)):
+        cells = [column.get(level, column.get("Mean" if level == ALL else level)) for column in columns]
+        for side in sides:
+            known = [(cells[j], j) for j in side if cells[j] is not None]
+            if known:
+                best, error = max((cell for cell, _ in known if cell), key=lambda cell: cell[0])
+                bold |= {(i, j + 1) for cell, j in known if cell and cell[0] >= best - np.nan_to_num(error)}
+        rows.append([level, *("–" if x is None else plus_minus(*x, n) for x, n in zip(cells, digits, strict=True))])
+    runs = {display(label): f"{len(x)} seeds" for label, x in comparison.scores.items()}
+    head = ["mean ± standard error", *(f"{n} ({runs[n]})" for n in measured), *(f"{n} (published)" for n in beside)]
+    return Table(head, rows, comparison.title, bold=bold)
+
+
+def published(table: str) -> dict[str, dict[str, tuple[float, float]]]:
+    """The paper's numbers by method and level: the mean and its standard error, NaN where it gives none."""
+    text = (resources.files("tutelage.analysis") / "published" / f"{table}.csv").read_text()
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for level, method, value, error in list(csv.reader(text.splitlines()))[1:]:
+        name = method.replace("PLR-perp", "PLR⊥").replace("-500M", ", 500M steps")
+        found.setdefault(name, {})[level] = float(value), float(error or "nan")
+    return found
+
+
+def _published_rows(table: str) -> Iterator[dict[str, Any]]:
+    for method, levels in published(table).items():
+        for level, (value, error) in levels.items():
+            yield {"suite": "published", "method": method, "level": level, "mean": value, "standard_error": error}
+
+
+def _claims(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    study = source.study(*(("paper", "maze") if source.results.domain == "maze" else ("f1",)))
+    rows: list[dict[str, Any]] = []
+    lacking = []
+    for claim in CLAIMS[source.results.domain]:
+        pairs = [
+            (first, second)
+            for first in study.histories
+            for second in study.histories
+            if (first.partition(",")[0], second.partition(",")[0]) == claim[:2]
+        ]
+        if not pairs:
+            lacking.append(f"{display(claim.better)} > {display(claim.worse)}")
+        for first, second in pairs:
+            rows.append({"claim": f"{display(first)} > {display(second)}", "at": claim.at})
+            rows[-1] |= contest(study, first, second, claim.at)
+    if not rows:
+        raise InputError(f"There are no two methods of which the paper claims anything: {'; '.join(lacking)}.")
+    for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
+        row["corrected_p"] = float(p)
+        row["verdict"] = "not decided" if not p < 0.05 else "holds" if row["difference"] > 0 else "the opposite holds"
+    digits = 0 if study.metric == "return" and source.results.domain == "racing" else 2
+    cells = [
+        [
+            row["claim"],
+            f"{row['time']:,} {row['at']}",
+            f"{row['runs']} and {row['other_runs']}",
+            f"{decimal(row['mean'], digits)} and {decimal(row['other_mean'], digits)}",
+            decimal(row["difference"], digits, "+"),
+            decimal(row["effect"], 2, "+"),
+            probability(row["p"]),
+            probability(row["corrected_p"]),
+            row["verdict"],
+        ]
+        for row in rows
+    ]
+    head = ["claim of the paper", "after", "runs", "means", "difference", "Hedges' g", "p", "p (Holm)", "here"]
+    caption = f"Welch's test of runs' means over the suite {study.suite}, on lines between evaluations"
+    setting = source.setting() + (f" Without runs: {'; '.join(lacking)}." if lacking else "")
+    yield part.exhibit(setting, tables=[Table(head, cells, caption)], rows=rows)
+
+
+def contest(study: Study, first: str, second: str, at: Clock) -> dict[str, Any]:
+    """One method against another where both have come to: means over levels, Welch's test and Hedges' g."""
+    both = replace(study, histories={label: study.histories[label] for label in (first, second)})
+    time = min(int(history.clock(at)[-1]) for group in both.histories.values() for history in group)
+    means: list[Scores] = []
+    for group in both.histories.values():
+        found = [history.at(time, at) for history in group]
+        means.append(np.array([scores.mean() if scores is not None else np.nan for scores in found]))
+    x, y = means
+    return {
+        "time": time,
+        "runs": len(x),
+        "other_runs": len(y),
+        "mean": float(mean(x)),
+        "other_mean": float(mean(y)),
+        **welch(x, y)._asdict(),
+        "effect": hedges_g(x, y),
+    }
+
+
+def _minimum(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    histories: dict[str, list[History]] = {}
+    counts, levels = set(), source.study("f1").levels
+    for label, group in source.results.groups.items():
+        for run in group:
+            returns: dict[str, list[float]] = {}
+            for row in run.last_episodes("f1"):
+                returns.setdefault(row["level"], []).append(row["return"])
+            if {*returns} >= {*levels}:
+                lowest = np.array([[min(returns[level]) for level in levels]])
+                counts.add(min(map(len, returns.values())))
+                steps, updates = (run.metrics[name][-1:].astype(int) for name in ("steps", "updates"))
+                histories.setdefault(label, []).append(
+                    History(run.directory, steps, updates, np.array([min(counts)]), lowest)
+                )
+    if not histories:
+        raise InputError("No run has kept its episodes on F1: tutelage eval RUNS --suite f1.")
+    own = Study("racing", "f1", "return", levels, {label: tuple(group) for label, group in histories.items()})
+    comparison = compare(own, ends=True)
+    title = f"Minimum return over {min(counts)} episodes on each track; {plots.CENTERS[source.center]}"
+    draw = partial(plots.bars, comparison, title, center=source.center)
+    yield part.exhibit(source.setting(comparison), draw=draw, rows=comparison.rows())
+
+
+def _regret(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    tables = regret_tables(source.results, display)
+    if not tables:
+        raise InputError("No run has regrets: tutelage eval RUNS --suite robustness --episodes 10000.")
+    yield part.exhibit(source.setting(), tables=tables, rows=regret_rows(source.results))
+
+
+def _walls(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    suite = source.study("paper", "maze").suite
+    names = ("wall_right", "wall_left")
+    rows: list[dict[str, Any]] = []
+    for label, group in source.results.groups.items():
+        shares = [
+            [np.mean([row[name] for row in episodes]) for name in names]
+            for run in group
+            if (episodes := [row for row in run.last_episodes(suite) if all(name in row for name in names)])
+        ]
+        if shares:
+            rows.append({"policy": display(label), "runs": len(shares), **_spread(names, np.array(shares))})
+    for run in source.results.runs:
+        for scores in by_suite(score for score in run.tests if score.is_baseline and score.suite == suite).values():
+            for name in dict.fromkeys(score.policy for score in scores if score.measures):
+                if name not in [row["policy"] for row in rows]:
+                    own = [[score.measures[each] for each in names] for score in scores if score.policy == name]
+                    rows.append({"policy": name, "runs": 1, **_spread(names, np.mean(own, axis=0, keepdims=True))})
+    if not rows:
+        raise InputError(f"No run has kept its episodes: tutelage eval RUNS --suite {suite} --baselines.")
+    cells = [
+        [row["policy"], str(row["runs"]), *(plus_minus(row[name], row[f"{name}_error"], 2) for name in names)]
+        for row in rows
+    ]
+    head = ["", "runs", "wall at the right hand", "wall at the left hand"]
+    caption = f"Share of an episode's steps, suite {suite}: a right-hand rule has a wall at the right much more often"
+    yield part.exhibit(source.setting(), tables=[Table(head, cells, caption)], rows=rows)
+
+
+def _spread(names: Sequence[str], values: Scores) -> dict[str, float]:
+    """Mean and standard error of values [R, n]."""
+    return dict(zip(names, map(float, mean(values)), strict=True)) | {
+        f"{name}_error": float(error) for name, error in zip(names, standard_error(values), strict=True)
+    }
+
+
+def hyperparameters(preset: PresetName = "paper") -> Exhibit:
+    """The options of a preset, methods as columns."""
+    tables, rows = [], list[dict[str, Any]]()
+    for domain, setup in SETUPS.items():
+        configs = {name: flat(setup.preset(preset, name).to_json()) for name in METHODS}
+        names = dict.fromkeys(name for each in configs.values() for name in each if not name.startswith(_FREE))
+        cells = [[name, *(_text(each.get(name)) for each in configs.values())] for name in names]
+        tables.append(Table(["option", *map(display, configs)], cells, f"{domain}, preset {preset}", words=True))
+        rows += [{"domain": domain} | dict(zip(tables[-1].head, each, strict=True)) for each in tables[-1].rows]
+    setting = "Generated from the presets. ACCEL is not in the paper."
+    return Exhibit("table-4-hyperparameters", "Table 4", "Hyper-parameters", setting, tables=tables, rows=rows)
+
+
+def _text(value: Any) -> str:
+    return "–" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def f1_circuits() -> Exhibit:
+    """The circuits of the F1 benchmark with their real names."""
+    cells = [[each.name, each.circuit, f"{each.length:,}", f"{each.frames:,}"] for each in circuits()]
+    table = Table(["track", "circuit", "length in the game's meters", "time limit in frames"], cells, words=True)
+    return Exhibit("table-5-circuits", "Table 5", "The F1 benchmark", "From the package.", tables=[table])
+
+
+TABLES: Mapping[str, Callable[[], Exhibit]] = {"hyperparameters": hyperparameters, "circuits": f1_circuits}
+"""Those that need no runs."""
+
+_PARTS: Mapping[str, Sequence[_Part]] = {
+    "maze": (
+        _Part("Figures 5, 15", "Mazes that each method trains on", "maze-levels", _gallery),
+        _Part(
+            "Figures 3, 8, 11",
+            "Zero-shot test performance on mazes",
+            "maze-zero-shot",
+            lambda part, source: _bars(part, source, "paper", "maze"),
+        ),
+        _Part("Figures 4, 12", "Test performance and complexity over training", "maze-curves", _maze_curves),
+        _Part("Figures 9, 13", "Returns of protagonist, antagonist and generator", "maze-returns", _returns),
+        _Part("Figures 10, 14", "Complexity of levels", "maze-complexity", _complexity),
+        _Part(
+            "Table 2",
+            "Test performance on each maze",
+            "maze-table",
+            lambda part, source: _levels(part, source, "mazes_25_blocks", "paper", "maze"),
+        ),
+        _Part("Section 6.1", "Significance of the paper's claims", "maze-claims", _claims),
+        _Part("Section 6.1", "Wall-following", "maze-walls", _walls),
+        _Part("Theorem 1", "True regret on random levels", "maze-regret", _regret),
+        _Part("Setting", "What differs from the paper", "maze-setting", _setting),
+    ),
+    "racing": (
+        _Part("Figures 1, 18", "Tracks that each method trains on", "racing-levels", _gallery),
+        _Part("Figure 6", "Test returns over training", "racing-curves", _racing_curves),
+        _Part(
+            "Figure 6",
+            "F1 benchmark",
+            "racing-zero-shot",
+            lambda part, source: _bars(part, source, "f1", "f1-released"),
+        ),
+        _Part("Figure 16", "Returns of protagonist, antagonist and generator", "racing-returns", _returns),
+        _Part("Section 6.2", "Complexity of tracks", "racing-complexity", _complexity),
+        _Part("Figure 17", "Minimum returns on each track", "racing-minimum", _minimum),
+        _Part(
+            "Table 3",
+            "Test returns on each F1 track",
+            "racing-table",
+            lambda part, source: _levels(part, source, "f1", "f1", "f1-released"),
+        ),
+        _Part("Section 6.2", "Significance of the paper's claims", "racing-claims", _claims),
+        _Part("Setting", "What differs from the paper", "racing-setting", _setting),
+    ),
+}
+"""By domain, in the order of the page."""
