@@ -138,7 +138,8 @@ def finish(run: StudyRun, iterations: int) -> None:
     """Make up a run of so many iterations of 1000 steps each, that has been saved."""
     config = replace(made_up_config(run.options[0], run.seed), total_steps=3000)
     made = write_run(run.directory, iterations=iterations, every=1, levels=["Maze"], config=config)
-    marks = {name: Tally().mark()._replace(size=0, digest=None) for name in (METRICS, EVALUATIONS, TIMING, LEVELS)}
+    marks = {name: Tally().mark()._replace(size=0, digest=None) for name in (METRICS, EVALUATIONS, TIMING)}
+    marks[LEVELS] = Tally().mark()
     about = {"progress": Progress(iterations, 1000 * iterations), "logs": marks}
     checkpoints.write(made.directory / POLICY, {}, about)
 

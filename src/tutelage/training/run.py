@@ -295,7 +295,7 @@ def parse_log(path: Path, data: bytes) -> list[Row]:
 
 def parse_rows(name: str, rows: Iterable[Mapping[str, str]]) -> list[Row]:
     """Rows of the log of this name, as numbers and words."""
-    return [_PARSERS[name](row) for row in rows]
+    return [_parsed(name, row) for row in rows]
 
 
 def repaired_log(path: Path, columns: Sequence[str], iteration: int) -> bytes:
