@@ -232,7 +232,7 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_results(tmp_path, capsys, 
     assert capsys.readouterr().out.count("done") == 4
     said, _ = study_process("results", path.name, cwd=tmp_path).communicate(timeout=120)
     found = tables(tmp_path / "small")
-    assert sorted(found) == ["evaluations.csv", "runs.csv", "training.csv"], said
+    assert sorted(found) == ["episodes.csv", "eval.csv", "evaluations.csv", "runs.csv", "training.csv"], said
     assert {(row["variant"], row["seed"], row["finished"]) for row in found["runs.csv"]} == {
         (variant, seed, "True") for variant in ("dr", "plr-warm") for seed in "01"
     }
