@@ -7,21 +7,23 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from made_up_runs import made_up_config, write_run
 
-from tutelage.cli.study import Commands, RunStudy, Status, _checked
+from tutelage.cli.study import Commands, RunStudy, Status, check
 from tutelage.cli.train import parse
-from tutelage.files import Tally
-from tutelage.studies.local import last_steps
-from tutelage.studies.results import collect, finished_in
-from tutelage.studies.study import Study, StudyRun
+from tutelage.files import Tally, csv_text, write_atomically
+from tutelage.studies.jobs import Job, last_steps, run_jobs
+from tutelage.studies.local import claimed_cores
+from tutelage.studies.results import collect, reached_in
+from tutelage.studies.selection import plan, run_study
+from tutelage.studies.study import Selection, Study, StudyRun
 from tutelage.training import checkpoints
-from tutelage.training.run import EVALUATIONS, LEVELS, METRICS, POLICY, TIMING, Progress
+from tutelage.training.run import EVALUATION_COLUMNS, EVALUATIONS, LEVELS, METRICS, POLICY, TIMING, Progress
 from tutelage.types import InputError
 
 SMALL = """
@@ -65,8 +67,8 @@ def test_a_file_becomes_commands(tmp_path):
         "here/dr/seed-1",
         "here/plr-warm/seed-1",
     ]
-    assert runs[3].command[-4:] == ["--seed", "1", "--out", "here/plr-warm/seed-1"]
-    assert _checked(study, runs) == [1280] * 4
+    assert runs[3].command()[-4:] == ["--seed", "1", "--out", "here/plr-warm/seed-1"]
+    check(study)
 
 
 def test_a_grid_multiplies_variants(tmp_path):
@@ -99,6 +101,14 @@ def test_a_grid_multiplies_variants(tmp_path):
         ('[[variants]]\nmethod = "dr"\nseed = 3', "The study decides the seed"),
         ('[[variants]]\nmethod = "dr"\nteacher_ppo = {epochs = 2}', "write nested options with a dot"),
         ('[[variants]]\nmethod = "dr"\n[grid]\ntemperature = 1', "is a list of values"),
+        ('[[variants]]\nmethod = "dr"\n[random]\nblocks = [1]', "[random] needs samples"),
+        ('[[variants]]\nmethod = "dr"\n[random]\nsamples = 3\nblocks = [1, 2]', "has no 3 different draws"),
+        ('[[variants]]\nmethod = "dr"\n[random]\nsamples = 1\nblocks = {min = 2, max = 1}', "blocks is {'min': 2"),
+        ('[[variants]]\nmethod = "dr"\n[random]\nsamples = 1\nx = {min = 0, max = 1, log = true}', "or a range"),
+        ('[[variants]]\nmethod = "dr"\n[random]\nsamples = 1\nx = [1]\n[grid]\nx = [1]', "in [grid] and in [random]"),
+        ('[[variants]]\nmethod = "dr"\n[selection]\nmetric = "luck"', "selection.metric must be one of"),
+        ('[[variants]]\nmethod = "dr"\n[selection]\nrungs = [2, 1]', "rising numbers of steps"),
+        ('[[variants]]\nmethod = "dr"\n[selection]\nkeep = 1.0', "a share between 0 and 1"),
         ("[[variants", "is not TOML"),
     ],
 )
@@ -117,12 +127,15 @@ def test_a_mistake_in_a_file_gets_a_sentence(text, sentence, tmp_path):
         ('method = "dr"\ncolor = 1', "Variant dr: tutelage train does not take"),
         ('method = "dr"\ntotal_steps = 0', "total_steps must be at least 1"),
         ('method = "dr"\nhidden = -4', "Variant dr: "),
+        ('method = "dr"\n[selection]\nlevels = ["Nowhere"]', "the selection needs evaluations on Nowhere"),
+        ('method = "dr"\nevaluate_every = 0\n[selection]\nrungs = [256]', "rungs need evaluations on the way"),
+        ('method = "dr"\nsuite = ""\n[selection]', "the selection needs evaluations on any level"),
     ],
 )
 def test_options_are_checked_before_anything_runs(options, sentence, tmp_path):
     study = Study.read(study_of(f'preset = "tiny"\n[[variants]]\n{options}', tmp_path))
     with pytest.raises(InputError, match=re.escape(sentence)):
-        _checked(study, study.runs(tmp_path))
+        check(study)
 
 
 def test_the_end_of_a_log_says_how_far_a_run_has_come(tmp_path):
@@ -158,7 +171,7 @@ def test_results_of_several_machines_become_one(tmp_path, capsys):
         ("dr", "0", "3000", "True"),
         ("plr-warm", "0", "2000", "False"),
     ]
-    assert finished_in(out, here) == {("dr", 0)}
+    assert reached_in(out, here) == {("dr", 0): (3000, True), ("plr-warm", 0): (2000, False)}
 
     finish(here[0], 1)  # begun again, and not as far
     finish(here[1], 3)
@@ -178,7 +191,7 @@ def test_results_of_several_machines_become_one(tmp_path, capsys):
     assert {file: file.read_bytes() for file in out.iterdir()} == written
 
     changed = Study.read(study_of(SMALL.replace("1.0", "0.5"), tmp_path)).runs(tmp_path / "here")
-    assert finished_in(out, changed) == {("dr", 0), ("dr", 1)}, "a variant with other options is another run"
+    assert reached_in(out, changed).keys() == {("dr", 0), ("dr", 1)}, "a variant with other options is another run"
     (out / "runs.csv").write_text("name,age\nme,5\n")
     with pytest.raises(InputError, match="is no table of a study's results"):
         collect(here, out)
@@ -198,6 +211,181 @@ def test_what_results_hold_is_not_run_again(tmp_path, capsys):
     Commands(*file).run()
     assert not capsys.readouterr().out
     assert not (tmp_path / "here").exists()
+
+
+RANDOM = """
+preset = "tiny"
+[[variants]]
+method = "plr"
+[random]
+samples = 6
+seed = 3
+replay_rate = [0.5, 0.8]
+edits = {min = 0, max = 3}
+learning_rate = {min = 1e-5, max = 1e-3, log = true}
+"""
+
+
+def test_random_draws_are_seeded_and_in_range(tmp_path):
+    study = Study.read(study_of(RANDOM, tmp_path))
+    check(study)
+    drawn = [dict(zip(words[3::2], words[4::2], strict=True)) for words in study.variants.values()]
+    drawn = [{name: float(x) for name, x in each.items() if name not in ("--preset", "--name")} for each in drawn]
+    assert len(drawn) == 6
+    assert {each["--replay-rate"] for each in drawn} == {0.5, 0.8}
+    assert {each["--edits"] for each in drawn} <= {0, 1, 2, 3}
+    assert all(1e-5 <= each["--learning-rate"] <= 1e-3 for each in drawn)
+    assert min(each["--learning-rate"] for each in drawn) < 1e-4, "half of them, on a scale of logarithms"
+    again = Study.read(study_of(RANDOM.replace("samples = 6", "samples = 4"), tmp_path))
+    assert [*again.variants.items()] == [*study.variants.items()][:4]
+    assert Study.read(study_of(RANDOM.replace("seed = 3", "seed = 4"), tmp_path)) != study
+    # random() of Python's generator is the same in all versions: 0.2379…, 0.5442…, 0.3699… for this seed
+    assert next(iter(study.variants)) == "plr-replay_rate-0.5-edits-2-learning_rate-5.49e-05"
+
+
+def evaluated(run: StudyRun, steps: int, rates: list[float]) -> None:
+    """Make up a run that is saved after `steps` of 3000, with these solved rates after 1000, 2000, 3000 steps."""
+    finish(run, steps // 1000)
+    place = [{"iteration": i + 1, "steps": 1000 * (i + 1), "updates": i} for i in range(steps // 1000)]
+    rest = {"suite": "maze", "episodes": 1, "greedy": False, "return": 0.0, "length": 9.0}
+    rows = [
+        at | rest | {"level": level, "solved": rate if level == "Maze" else 1 - rate}
+        for at, rate in zip(place, rates, strict=False)
+        for level in ("Maze", "Labyrinth")
+    ]
+    write_atomically(run.directory / EVALUATIONS, csv_text(rows, EVALUATION_COLUMNS))
+
+
+class MadeUp:
+    """An executor that makes up what a run learns: its variant decides how quickly."""
+
+    def __init__(self, rates: dict[str, list[float]]) -> None:
+        self.rates, self.started = rates, list[tuple[str, int, int | None]]()
+
+    def start(self, run, pause_at):
+        self.started.append((run.variant, run.seed, pause_at))
+        if run.variant == "broken":
+            return Ended(1)
+        evaluated(run, pause_at or 3000, [rate + 0.01 * run.seed for rate in self.rates[run.variant]])
+        return Ended(0)
+
+
+@dataclass
+class Ended:
+    code: int
+
+    def poll(self):
+        return self.code
+
+    def stop(self):
+        raise AssertionError("it has ended")
+
+    def place(self):
+        return ""
+
+
+def test_halving_goes_on_with_the_best_and_is_the_same_after_a_stop(tmp_path, monkeypatch):
+    monkeypatch.setattr("tutelage.studies.jobs.POLL", 0.0)
+    rates = {"slow": [0.1, 0.2, 0.9], "quick": [0.5, 0.6, 0.6], "late": [0.4, 0.7, 0.8], "bad": [0, 0, 0]}
+    runs = [
+        StudyRun(name, seed, tmp_path / "runs" / name / f"seed-{seed}", ("dr",))
+        for seed in (0, 1)
+        for name in (*rates, "broken")
+    ]
+    selection = Selection(levels=("Maze",), rungs=(1000, 2000), keep=0.5)
+    executor, out = MadeUp(rates), tmp_path / "results"
+    found = run_study(runs, executor, selection, out)
+    assert executor.started[:10] == [(run.variant, run.seed, 1000) for run in runs]
+    assert executor.started[10:] == [
+        *[(name, seed, 2000) for seed in (0, 1) for name in ("slow", "quick", "late")],
+        *[(name, seed, None) for seed in (0, 1) for name in ("quick", "late")],
+    ], "three of five, and two of three"
+    assert [(each.rung, each.variant, each.selected) for each in found.ranking] == [
+        (1, "quick", True),
+        (1, "late", True),
+        (1, "slow", True),
+        (1, "bad", False),
+        (1, "broken", False),
+        (2, "late", True),
+        (2, "quick", True),
+        (2, "slow", False),
+        (3, "late", True),
+        (3, "quick", False),
+    ]
+    assert found.ranking[0].score == pytest.approx((0.5 + 0.51) / 2)
+    assert found.ranking[0].std == pytest.approx(0.01 / 2**0.5)
+    assert found.ranking[4].score is None
+    status = {job.run.variant: job.status for job in found.jobs}
+    assert status == {"quick": "done", "late": "done", "slow": "dropped", "bad": "dropped", "broken": "failed"}
+    head, first, *rest = (out / "selection.csv").read_text().splitlines()
+    assert head == "rung,steps,place,variant,score,std,seeds,selected"
+    assert re.fullmatch(r"1,1000,1,quick,0\.505,0\.00707106781\d*,2,True", first)
+    assert len(rest) == 9
+
+    again = MadeUp(rates)
+    assert run_study(runs, again, selection, out).ranking == found.ranking
+    assert {name for name, _, _ in again.started} == {"broken"}, "what failed is tried again, and all else is known"
+    collect(runs, out)
+    elsewhere = [replace(run, directory=tmp_path / "elsewhere" / run.variant / str(run.seed)) for run in runs]
+    waiting = [job for job in plan(elsewhere, selection, out).jobs if job.status == "waiting"]
+    assert {(job.run.variant, job.pause_at) for job in waiting} == {("broken", 1000)}, "the tables know the others"
+    assert plan(elsewhere, selection, out, failed=[run.key for run in runs if run.variant == "broken"]).ranking == (
+        found.ranking
+    )
+    assert waiting[0].run.command(1000)[-2:] == ["--pause-at", "1000"]
+
+
+def test_selection_averages_levels_and_evaluations(tmp_path):
+    runs = [StudyRun(name, 0, tmp_path / name / "seed-0", ("dr",)) for name in ("up", "down")]
+    for run, rates in zip(runs, ([0.0, 0.2, 0.9], [0.9, 0.6, 0.5]), strict=True):
+        evaluated(run, 3000, rates)
+
+    def scores(**options) -> dict[str, float | None]:
+        return {each.variant: each.score for each in plan(runs, Selection(**options)).ranking}
+
+    assert scores(levels=("Maze",)) == pytest.approx({"up": 0.9, "down": 0.5})
+    assert scores(levels=("Maze",), evaluations=3) == pytest.approx({"down": 2 / 3, "up": 1.1 / 3})
+    assert scores(levels=("Labyrinth",)) == pytest.approx({"down": 0.5, "up": 0.1})
+    assert scores() == pytest.approx({"up": 0.5, "down": 0.5}), "all levels"
+    assert scores(metric="return") == {"up": 0, "down": 0}
+    for run in runs:
+        finish(run, 2)
+    with pytest.raises(InputError, match="No variant was evaluated until 500 steps"):
+        plan(runs, Selection(rungs=(500,)))
+
+
+def test_a_stop_reaches_what_runs_and_what_waits(tmp_path, monkeypatch):
+    monkeypatch.setattr("tutelage.studies.jobs.POLL", 0.0)
+    requests, asked = list[int](), list[str]()
+
+    class Running(Ended):
+        def poll(self):
+            requests.append(signal.SIGINT)
+            return 130 if asked else None
+
+        def stop(self):
+            asked.append("stop")
+
+    tasks = [Running(0)]
+
+    class One:
+        def start(self, run, pause_at):
+            return tasks.pop() if tasks else None
+
+    jobs = [Job(StudyRun("dr", seed, tmp_path / f"seed-{seed}", ("dr",))) for seed in range(2)]
+    run_jobs(jobs, One(), requests=requests)
+    assert [job.status for job in jobs] == ["stopped", "stopped"]
+    assert asked == ["stop"]
+
+
+def test_two_runs_do_not_claim_the_same_core():
+    allowed = os.sched_getaffinity(0)
+    with claimed_cores(1) as one, claimed_cores(1) as other:
+        assert len(one) == len(other) == 1
+        assert one <= allowed
+        assert one != other or len(allowed) == 1
+        with claimed_cores(len(allowed)) as all_of_them:
+            assert all_of_them == allowed, "shared if there are no others"
 
 
 def study_process(*words: str, cwd: Path) -> subprocess.Popen[str]:

@@ -231,6 +231,20 @@ def test_a_run_whose_learning_rate_falls_cannot_be_made_longer(copy):
         resume(copy, total_steps=10**6, quiet=True)
 
 
+def test_a_run_that_paused_goes_on_as_if_it_had_not(whole, programs, tmp_path):
+    run = train(CONFIG, tmp_path / "run", programs=programs, quiet=True, pause_at=5 * 8 * 32)
+    assert run.config == whole.config, "it still plans all of its steps"
+    progress = run.saved().progress
+    assert 5 * 8 * 32 <= progress.steps < CONFIG.total_steps
+    before = content(run.directory)
+    resume(run.directory, programs=programs, quiet=True, pause_at=progress.steps)
+    assert content(run.directory) == before, "it has come as far"
+    resume(run.directory, programs=programs, quiet=True)
+    assert content(run.directory) == content(whole.directory)
+    with pytest.raises(InputError, match="pause_at must be at least 1"):
+        train(CONFIG, tmp_path / "other", programs=programs, quiet=True, pause_at=0)
+
+
 def test_where_something_is_nothing_is_written_unasked(copy, programs, tmp_path, whole):
     before = content(copy)
     with pytest.raises(InputError, match="already holds a run"):

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from tyro.conf import Positional, subcommand
 
+from tutelage.cli.jobs import conclude, table_of, watching
 from tutelage.cli.train import parse
-from tutelage.studies.local import Job, finished, run_study
-from tutelage.studies.results import collect, finished_in
-from tutelage.studies.study import Study, StudyRun
-from tutelage.training.run import CONFIG
-from tutelage.training.train import stop_requests
+from tutelage.studies.cluster import RayTasks
+from tutelage.studies.jobs import Executor
+from tutelage.studies.local import LocalProcesses
+from tutelage.studies.results import collect
+from tutelage.studies.selection import Ranked, plan, run_study
+from tutelage.studies.study import Resources, Study, StudyRun
 from tutelage.types import InputError
 
 
@@ -51,81 +50,69 @@ class _File:
 
 @dataclass(frozen=True)
 class RunStudy(_File):
-    """Run what is not done yet, as many runs at a time as there are cores. The same command goes on after a stop."""
+    """Run what is not done yet, on this machine or on a Ray cluster. The same command goes on after a stop."""
 
     processes: int | None = None
-    """How many runs at a time (default: one for each core)."""
+    """How many runs at a time on this machine (default: as many as its cores allow)."""
+    ray: str | None = None
+    """Run on a Ray cluster instead: its address, or auto for the one that this machine belongs to."""
+    cpus: int | None = None
+    """Cores for each run (default: those of the file, or 1)."""
+    gpus: float | None = None
+    """GPUs for each run, with Ray (default: those of the file, or 0)."""
     again: bool = False
     """Also run what is not here but finished in the tidy files, which `study results` made elsewhere."""
 
     def run(self) -> None:
         """Run them all."""
         study, runs = self.read()
-        steps = _checked(study, runs)
-        console = Console()
-        with Live(console=console, refresh_per_second=2) if console.is_terminal else nullcontext() as live:
-            shown: dict[str, str] = {}
+        check(study)
+        executor = self._executor(study.resources)
+        with watching() as (show, requests):
+            options: Any = {"again": self.again, "show": show, "requests": requests}
+            found = run_study(runs, executor, study.selection, self.tables, **options)
+        _show_ranking(found.ranking)
+        words = ["tutelage", "study", "run", str(self.file), *self.words()]
+        for name, value in {"--ray": self.ray, "--cpus": self.cpus, "--gpus": self.gpus}.items():
+            words += [name, str(value)] if value is not None else []
+        conclude(found.jobs, requests, shlex.join(words))
 
-            def show(jobs: Sequence[Job]) -> None:
-                if live is not None:
-                    live.update(_table(jobs))
-                for job in jobs:
-                    if live is None and shown.get(str(job.run.directory)) != job.status:
-                        shown[str(job.run.directory)] = job.status
-                        print(f"{job.run.variant}, seed {job.run.seed}: {job.status}", flush=True)
-
-            with stop_requests() as requests:
-                elsewhere = () if self.again else finished_in(self.tables, runs)
-                options: Any = {"elsewhere": elsewhere, "allow": study.allow, "show": show, "requests": requests}
-                jobs = run_study(runs, steps, processes=self.processes, **options)
-        count = Counter(job.status for job in jobs)
-        print(", ".join(f"{number} {status}" for status, number in count.items()) + ".")
-        for job in jobs:
-            if job.status == "failed":
-                print(f"{job.run.variant}, seed {job.run.seed} failed; see {job.log}")
-        if count["stopped"]:
-            words = ["tutelage", "study", "run", str(self.file), *self.words()]
-            print(f"Go on with: {shlex.join(words)}")
-            raise SystemExit(128 + requests[0])
-        if count["failed"]:
-            raise SystemExit(1)
+    def _executor(self, resources: Resources) -> Executor:
+        asked: dict[str, Any] = {"cpus": self.cpus, "gpus": self.gpus}
+        resources = replace(resources, **{name: value for name, value in asked.items() if value is not None})
+        if self.ray is not None:
+            if self.processes is not None:
+                raise InputError("With --ray the cluster decides how many runs there are at a time: no --processes.")
+            return RayTasks(self.ray, resources)
+        if resources.gpus:
+            raise InputError("Only Ray gives GPUs to runs: ray start --head, then tutelage study run with --ray auto.")
+        return LocalProcesses(self.processes, resources.cpus)
 
 
 @dataclass(frozen=True)
 class Status(_File):
-    """Show how far each run has come."""
+    """Show how far each run has come, and which variants are best so far."""
 
     def run(self) -> None:
         """Print a table."""
         study, runs = self.read()
-        jobs = [Job(run, steps) for run, steps in zip(runs, _checked(study, runs), strict=True)]
-        elsewhere = finished_in(self.tables, runs)
-        for job in jobs:
-            job.look()
-            if finished(job.run.directory, study.allow):
-                job.status = "done"
-            elif (job.run.directory / CONFIG).exists():
-                job.status = "stopped"
-            if job.status != "done" and job.run.key in elsewhere:
-                job.status = "in results"
-        Console().print(_table(jobs))
+        check(study)
+        found = plan(runs, study.selection, self.tables)
+        Console().print(table_of(found.jobs))
+        _show_ranking(found.ranking)
 
 
 @dataclass(frozen=True)
 class Commands(_File):
-    """Print one command for each run that is not done, for SLURM arrays, xargs and the like."""
+    """Print one command for each run that comes next, for SLURM arrays, xargs and the like."""
 
     def run(self) -> None:
         """Print them."""
         study, runs = self.read()
-        _checked(study, runs)
-        elsewhere = finished_in(self.tables, runs)
-        for run in runs:
-            if run.key not in elsewhere and not finished(run.directory, study.allow):
-                begun = (run.directory / CONFIG).exists()
-                allow = ["--allow", *study.allow] if study.allow else []
-                words = ["resume", str(run.directory), *allow] if begun else run.command
-                print(shlex.join(["tutelage", *words]))
+        check(study)
+        for job in plan(runs, study.selection, self.tables).jobs:
+            if job.status == "waiting":
+                print(shlex.join(["tutelage", *job.run.command(job.pause_at)]))
 
 
 @dataclass(frozen=True)
@@ -134,8 +121,8 @@ class Results(_File):
 
     def run(self) -> None:
         """Collect and write."""
-        study, runs = self.read()
-        for path in collect(runs, self.tables, study.allow):
+        _, runs = self.read()
+        for path in collect(runs, self.tables):
             print(path)
 
 
@@ -155,36 +142,34 @@ class StudyVerb:
         self.what.run()
 
 
-def _checked(study: Study, runs: Sequence[StudyRun]) -> list[int]:
-    """How many steps each run takes. All options are read first, so that a mistake shows before anything runs."""
-    steps = {}
+def check(study: Study) -> None:
+    """Read the options of all variants, so that a mistake shows before anything runs."""
     for name, options in study.variants.items():
         try:
-            command = parse(options)
+            config = parse(options).config
+            curriculum = config.curriculum()
         except InputError as error:
             raise InputError(f"Variant {name}: {error}") from None
         except SystemExit:
             raise InputError(f"Variant {name}: tutelage train does not take {shlex.join(options)}.") from None
-        try:
-            command.config.curriculum()
-        except InputError as error:
-            raise InputError(f"Variant {name}: {error}") from None
-        steps[name] = command.config.total_steps
-    return [steps[run.variant] for run in runs]
+        if selection := study.selection:
+            played = {level.name for level in config.test_levels(curriculum.parts.domain)}
+            if not played or {*selection.levels} - played:
+                unknown = ", ".join(sorted({*selection.levels} - played)) or "any level"
+                raise InputError(f"Variant {name}: the selection needs evaluations on {unknown}, and there are none.")
+            if selection.rungs and not config.evaluation.evaluate_every:
+                raise InputError(f"Variant {name}: rungs need evaluations on the way: set evaluate_every.")
 
 
-def _table(jobs: Sequence[Job]) -> Table:
-    """Variants as rows, seeds as columns."""
-    seeds = sorted({job.run.seed for job in jobs})
-    table = Table(box=None)
-    table.add_column("variant", no_wrap=True)
-    for seed in seeds:
-        table.add_column(f"seed {seed}", justify="right", no_wrap=True)
-    rows: dict[str, dict[int, Any]] = {}
-    for job in jobs:
-        share = min(1.0, job.steps / job.total_steps)
-        text = job.status if job.status in ("waiting", "done", "failed", "in results") else f"{job.status} {share:.0%}"
-        rows.setdefault(job.run.variant, {})[job.run.seed] = text
-    for variant, cells in rows.items():
-        table.add_row(variant, *(cells.get(seed, "") for seed in seeds))
-    return table
+def _show_ranking(ranking: Sequence[Ranked]) -> None:
+    """A table for each rung."""
+    for rung in sorted({each.rung for each in ranking}):
+        rows = [each for each in ranking if each.rung == rung]
+        steps = rows[0].steps
+        table = Table("", "variant", "score", "std", "seeds", "", box=None, title_justify="left")
+        table.title = "At the end" if steps is None else f"At {steps:,} steps"
+        for each in rows:
+            numbers = ("" if x is None else f"{x:.3f}" for x in (each.score, each.std))
+            chosen = ("best" if steps is None else "goes on") if each.selected else ""
+            table.add_row(str(each.place), each.variant, *numbers, str(each.seeds), chosen)
+        Console().print(table)

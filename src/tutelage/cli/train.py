@@ -8,6 +8,7 @@ A preset gives every option its default, so domain, preset and method are read o
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,12 +21,16 @@ import tyro
 from tyro.conf import AvoidSubcommands, OmitArgPrefixes, Positional, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from tutelage.cli.jobs import conclude, watching
 from tutelage.cli.options import check_directory
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import METHODS
-from tutelage.files import read_json
+from tutelage.files import read_json, write_atomically
 from tutelage.learning import mesh
 from tutelage.learning.mesh import cores, use_cores, use_processes
+from tutelage.studies.jobs import Job, run_jobs
+from tutelage.studies.local import LocalProcesses
+from tutelage.studies.study import StudyRun
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Config, PresetName, S
 from tutelage.training.presets import setup_named
@@ -36,6 +41,9 @@ from tutelage.training.storage import check_free
 from tutelage.training.trackers import TrackerName
 from tutelage.training.train import Programs, Stopped, resume, stop_requests, train
 from tutelage.types import InputError
+
+SEEDS = "seeds.json"
+"""Says which seeds were trained together in a directory."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +87,13 @@ class Train(Generic[S]):
     out: Path | None = None
     """Where to write (default: runs/DOMAIN-METHOD-PRESET)."""
     seeds: int | None = None
-    """Train this many seeds, one after the other on all cores, each in a directory of its own."""
+    """Train this many seeds, each in a directory of its own: side by side on CPU cores, or else one after the other."""
     overwrite: bool = False
     """Replace a run that is there already, once the first iteration of the new one has worked."""
     track: TrackerName | None = None
     """Also send metrics there."""
+    pause_at: int | None = None
+    """Save and end after so many environment steps, short of the total. Nothing else changes; `resume` goes on."""
     processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
@@ -108,23 +118,38 @@ class Train(Generic[S]):
         replace(config, seed=seeds[-1]).check()
         with stop_requests() as requests:
             programs = Programs(config)
+            if self.seeds is not None and self._train_group(out, seeds):
+                return
             for seed, directory in directories.items():
                 run, code = Run(directory, replace(config, seed=seed)), 0
-                options: Any = {"overwrite": self.overwrite, "track": self.track}
+                options: Any = {"overwrite": self.overwrite, "track": self.track, "pause_at": self.pause_at}
                 try:
                     train(run.config, directory, programs=programs, requests=requests, **options)
-                    _print(f"{run.title}: done. The run is in {directory}.")
+                    _ended(run)
                 except Stopped as stopped:
                     _stopped(run)
                     code = stopped.exit_code
                 if requests and seed < seeds[-1]:  # one may also have come in the seed's last iteration
-                    rest = ["--seed", str(seed + 1), "--seeds", str(seeds[-1] - seed), "--out", str(out)]
-                    command = run.command("train", self.method, "--config", str(directory / CONFIG), *rest)
-                    _print(f"And with the other seeds: {command}")
+                    _print(f"And with all seeds: {run.command('resume', str(out))}")
                     code = 128 + requests[0]
                 if code:
                     raise SystemExit(code)
         _print(f"See it: {run.command('report', str(out))}")
+
+    def _train_group(self, out: Path, seeds: Sequence[int]) -> bool:
+        """Write down that these seeds belong together. Train them side by side, if that is faster, and say so."""
+        devices, alone = self.config.devices, jax.default_backend() == "cpu" and jax.process_count() == 1
+        at_once = min(len(seeds), cores() // max(devices, 1)) if alone else 1
+        group = Group(out, self.config, tuple(seeds), devices or max(1, cores() // max(at_once, 1)))
+        if mesh.leads():
+            group.write()
+        if at_once > 1:
+            print(
+                f"{len(seeds)} seeds, {at_once} at a time with {group.cpus} core(s) each: that takes less time than "
+                "one after the other on all cores."
+            )
+            group.run(overwrite=self.overwrite, track=self.track, pause_at=self.pause_at)
+        return at_once > 1
 
 
 @dataclass(frozen=True)
@@ -132,7 +157,7 @@ class Resume:
     """Go on with a run that was stopped or killed, or make it longer."""
 
     directory: Positional[Path]
-    """The run's directory."""
+    """The run's directory, or that of all seeds that were trained together."""
     total_steps: int | None = None
     """Go on until so many environment steps, instead of those planned."""
     total_updates: int | None = None
@@ -143,10 +168,17 @@ class Resume:
     """Also send metrics there."""
     repair_logs: bool = False
     """If logs are damaged, copy them and continue with those of their rows that are whole."""
+    pause_at: int | None = None
+    """Save and end after so many environment steps, short of the total."""
     processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
         """Go on to the end."""
+        if group := Group.read(self.directory, self.allow):
+            if self.total_steps or self.total_updates or self.repair_logs or self.processes != Processes():
+                raise InputError(f"{self.directory} holds several seeds: resume them one by one with these options.")
+            group.run(track=self.track, pause_at=self.pause_at)
+            return
         use_cores(_devices(self.directory))
         self.processes.join()
         keep_programs()
@@ -154,18 +186,66 @@ class Resume:
         if not os.access(self.directory, os.W_OK | os.X_OK):
             raise InputError(f"You may not write to {self.directory}, where this run goes on: copy it, or change that.")
         try:
-            resume(
+            run = resume(
                 self.directory,
                 total_steps=self.total_steps,
                 total_updates=self.total_updates,
                 allow=self.allow,
                 track=self.track,
                 repair_logs=self.repair_logs,
+                pause_at=self.pause_at,
             )
         except Stopped as stopped:
             _stopped(run)
             raise SystemExit(stopped.exit_code) from None
-        _print(f"Done. The run is in {self.directory}.")
+        _ended(run)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Seeds that are trained together: a directory of runs, and a file that says which."""
+
+    directory: Path
+    config: Config[Any]
+    seeds: tuple[int, ...]
+    cpus: int
+    """Cores of each run."""
+
+    @classmethod
+    def read(cls, directory: Path, allow: Sequence[str]) -> Group | None:
+        """The group that lies in a directory, if there is one."""
+        path = directory / SEEDS
+        if not path.exists() or (directory / CONFIG).exists():
+            return None
+        content = read_json(path)
+        try:
+            seeds, cpus = tuple(map(int, content["seeds"])), int(content["cpus"])
+        except (KeyError, TypeError, ValueError):
+            raise InputError(f"{path} does not say which seeds were trained: resume the runs one by one.") from None
+        return cls(directory, read_config(content, allow), seeds, cpus)
+
+    def write(self) -> None:
+        """Write the file."""
+        content = {"seeds": [*self.seeds], "cpus": self.cpus, "config": self.config.to_json()}
+        write_atomically(self.directory / SEEDS, json.dumps(content, indent=2) + "\n")
+
+    def run(self, *, overwrite: bool = False, track: str | None = None, pause_at: int | None = None) -> None:
+        """Run what is not done, side by side."""
+        modules = tuple(self.config.allowing()[1:])
+        options = [self.config.method.name, "--config", str(self.directory / SEEDS)]
+        options += [*self.config.allowing(), *(["--track", track] if track else ())]
+        options += ["--overwrite"] if overwrite else []
+        runs = [
+            StudyRun(self.config.method.name, seed, self.directory / f"seed-{seed}", tuple(options), modules, overwrite)
+            for seed in self.seeds
+        ]
+        with watching() as (show, requests):
+            jobs = [Job(run, pause_at) for run in runs]
+            for job in jobs:
+                job.status = "done" if job.run.progress()[1] and not overwrite else "waiting"
+            run_jobs(jobs, LocalProcesses(cpus=min(self.cpus, cores())), show=show, requests=requests)
+        conclude(jobs, requests, Run(self.directory, self.config).command("resume", str(self.directory)))
+        print(f"See it: {Run(self.directory, self.config).command('report', str(self.directory))}")
 
 
 def parse(arguments: Sequence[str]) -> Train[Any]:
@@ -282,6 +362,17 @@ def functions_by_name() -> ConstructorRegistry:
         )
 
     return registry
+
+
+def _ended(run: Run) -> None:
+    if not mesh.leads():
+        return
+    saved = run.saved()
+    if saved is None or saved.progress.finished(run.config):
+        print(f"{run.title}: done. The run is in {run.directory}.")
+    else:
+        again = run.command("resume", str(run.directory))
+        print(f"{run.title}: paused at {saved.progress.steps:,} steps. Go on with: {again}")
 
 
 def _stopped(run: Run) -> None:

@@ -1,161 +1,99 @@
-"""Running a study on the cores of this machine: as many runs at a time as there are cores, one core each.
+"""Processes on the cores of this machine: as many runs at a time as there are cores, one core each.
 
 Two runs on a core each do more than one run on two cores. Each run is a process of its own, so a crash, or running out
-of memory, ends that run only. Its output goes to a log beside its directory. A run that has begun is resumed, and one
-that is done is left alone, so the same command goes on with a study that was stopped.
+of memory, ends that run only. Its output goes to a log beside its directory.
 """
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import os
+import random
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
 
+from tutelage.learning.mesh import cores
 from tutelage.studies.study import StudyRun
-from tutelage.training.run import CONFIG, METRICS, Run
-from tutelage.training.train import stop_requests
 from tutelage.types import InputError
 
-Status = Literal["waiting", "running", "done", "failed", "stopped", "in results"]
 
-POLL = 0.5
-"""Seconds between two looks at the processes."""
+class LocalProcesses:
+    """An executor that starts one process for each run."""
 
-TAIL = 2**16
-"""Bytes at the end of a log that surely hold its last row."""
+    def __init__(self, processes: int | None = None, cpus: int = 1) -> None:
+        """At most so many `processes` at a time (default: as many as the cores allow), with `cpus` cores each."""
+        if processes is not None and processes < 1:
+            raise InputError(f"processes must be at least 1, not {processes}.")
+        if cpus > cores():
+            raise InputError(f"Each run is to have {cpus} cores, and there are {cores()}: ask for fewer cpus.")
+        self._cpus, self._most = cpus, processes or cores() // cpus
+        self._tasks: list[LocalTask] = []
 
-
-@dataclass
-class Job:
-    """A run of a study and how it is going."""
-
-    run: StudyRun
-    total_steps: int
-    status: Status = "waiting"
-    steps: int = 0
-    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-    core: int | None = None
-    asked_to_stop: bool = False
-
-    @property
-    def log(self) -> Path:
-        """Where the process writes what it says."""
-        return self.run.directory.with_suffix(".log")
-
-    def look(self) -> None:
-        """Read how far the run has come."""
-        self.steps = last_steps(self.run.directory / METRICS)
+    def start(self, run: StudyRun, pause_at: int | None) -> LocalTask | None:
+        """Start a process, if there is a place for it."""
+        self._tasks = [task for task in self._tasks if task.poll() is None]
+        if len(self._tasks) == self._most:
+            return None
+        self._tasks.append(LocalTask(run, pause_at, self._cpus))
+        return self._tasks[-1]
 
 
-def run_study(
-    runs: Sequence[StudyRun],
-    total_steps: Sequence[int],
-    *,
-    processes: int | None = None,
-    allow: Sequence[str] = (),
-    elsewhere: Collection[tuple[str, int]] = (),
-    show: Callable[[Sequence[Job]], object] = lambda jobs: None,
-    requests: list[int] | None = None,
-) -> list[Job]:
-    """Run all that is not done yet.
+class LocalTask:
+    """A run's process."""
 
-    Args:
-        runs: the study's.
-        total_steps: how long each of them is.
-        processes: how many at a time (default: one for each core).
-        allow: modules of the user's own that runs may import.
-        elsewhere: the variants and seeds of runs that were finished elsewhere, and are left alone.
-        show: called whenever something may have changed.
-        requests: those of `stop_requests`, if the caller wants to know them.
+    def __init__(self, run: StudyRun, pause_at: int | None, cpus: int) -> None:
+        self._stack = ExitStack()
+        pinned = self._stack.enter_context(claimed_cores(cpus))
+        with run.log.open("ab") as log:
+            # a session of its own: the terminal's Ctrl-C reaches us only, and we ask each process to stop
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tutelage", *run.command(pause_at)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        with suppress(ProcessLookupError):
+            pin(pinned, self._process.pid)
 
-    Returns:
-        The runs with their final status. After SIGINT or SIGTERM all processes are asked to save and stop, and what is
-        not done has the status "stopped".
+    def poll(self) -> int | None:
+        """The exit code."""
+        if self._process.poll() is not None:
+            self._stack.close()
+        return self._process.returncode
 
-    Raises:
-        InputError: if `processes` is less than 1.
-    """
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    processes = len(cores) if processes is None else processes
-    if processes < 1:
-        raise InputError(f"processes must be at least 1, not {processes}.")
-    jobs = [Job(run, steps) for run, steps in zip(runs, total_steps, strict=True)]
-    for job in jobs:
-        job.look()
-        if finished(job.run.directory, allow):
-            job.status = "done"
-        elif job.run.key in elsewhere:
-            job.status = "in results"
-    free = [cores[i % len(cores)] for i in range(processes)]
-    with stop_requests() if requests is None else contextlib.nullcontext(requests) as requests:
-        while any(job.status in ("waiting", "running") for job in jobs):
-            for job in jobs:
-                if job.status == "waiting" and free and not requests:
-                    _start(job, free.pop(0), allow)
-            time.sleep(POLL)
-            if requests:
-                _stop(jobs)
-            for job in jobs:
-                if job.process is not None and job.status == "running":
-                    job.look()
-                    if (code := job.process.poll()) is not None:
-                        job.status = "done" if code == 0 else "stopped" if requests else "failed"
-                        assert job.core is not None
-                        free.append(job.core)
-            show(jobs)
-    return jobs
+    def stop(self) -> None:
+        """Let it save and end."""
+        self._process.terminate()
+
+    def place(self) -> str:
+        """It is here."""
+        return ""
 
 
-def finished(directory: Path, allow: Sequence[str] = ()) -> bool:
-    """Whether a run directory holds a run that has reached its end, and has saved it."""
-    if not (directory / CONFIG).exists():
-        return False
-    try:
-        run = Run.load(directory, allow)
-        saved = run.saved()
-    except InputError:  # what is wrong with it, its own process will say
-        return False
-    return saved is not None and saved.progress.finished(run.config)
+@contextmanager
+def claimed_cores(count: int) -> Iterator[set[int]]:
+    """Cores of this machine that no other run is pinned to, as far as there are such. Its end frees them."""
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    locks = Path(tempfile.gettempdir()) / f"tutelage-cores-{os.getuid()}"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    found: list[int] = []
+    with ExitStack() as stack:
+        for core in allowed:
+            if len(found) < count:
+                lock = stack.enter_context((locks / str(core)).open("w"))
+                with suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    found.append(core)
+        taken = [core for core in allowed if core not in found]
+        yield {*found, *random.sample(taken, min(len(taken), count - len(found)))}
 
 
-def _start(job: Job, core: int, allow: Sequence[str]) -> None:
-    resumes = (job.run.directory / CONFIG).exists()
-    words = ["resume", str(job.run.directory)] if resumes else job.run.command
-    command = [sys.executable, "-m", "tutelage", *words, *(["--allow", *allow] if allow and resumes else [])]
-    job.log.parent.mkdir(parents=True, exist_ok=True)
-    with job.log.open("ab") as log:
-        # a session of its own: the terminal's Ctrl-C reaches us only, and we ask each process to stop
-        job.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-        )
+def pin(pinned: set[int], process: int = 0) -> None:
+    """Let a process, or this thread and what it starts, run on these cores only; where the system can do that."""
     if hasattr(os, "sched_setaffinity"):
-        with contextlib.suppress(ProcessLookupError):
-            os.sched_setaffinity(job.process.pid, {core})
-    job.status, job.core = "running", core
-
-
-def _stop(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        if job.status == "waiting":
-            job.status = "stopped"
-        elif job.status == "running" and job.process is not None and not job.asked_to_stop:
-            job.process.terminate()
-            job.asked_to_stop = True
-
-
-def last_steps(metrics: Path) -> int:
-    """The environment steps in the last whole row of a log; 0 if there is none. Reads the end of the file only."""
-    try:
-        with metrics.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(-min(file.tell(), TAIL), os.SEEK_CUR)
-            *rows, _ = file.read().split(b"\n")
-        return int(rows[-1].split(b",")[1]) if rows else 0
-    except (FileNotFoundError, IndexError, ValueError):
-        return 0
+        os.sched_setaffinity(process, pinned)

@@ -29,16 +29,7 @@ from tutelage.analysis.policies import COLUMNS
 from tutelage.analysis.results import CONFIGS, EVAL, LEVELS, RUNS, TRAINING, WHO, RunResults, Snapshot
 from tutelage.files import csv_text, read_csv, read_json, write_atomically
 from tutelage.studies.study import StudyRun
-from tutelage.training.run import (
-    CONFIG,
-    EPISODE_COLUMNS,
-    EPISODES,
-    EVALUATION_COLUMNS,
-    EVALUATIONS,
-    PROGRESS,
-    Row,
-    Run,
-)
+from tutelage.training.run import EPISODE_COLUMNS, EPISODES, EVALUATION_COLUMNS, EVALUATIONS, PROGRESS, Row, Run
 from tutelage.types import InputError, Json
 
 COLUMNS_OF = {
@@ -54,7 +45,7 @@ Table = dict[tuple[str, int], list[Row]]
 """The rows of each variant and seed."""
 
 
-def collect(runs: Sequence[StudyRun], out: str | Path, allow: Sequence[str] = ()) -> list[Path]:
+def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
     """Write the files of all runs that have begun, and return their paths.
 
     Rows that are there already are kept, unless the directory of their run is here and has come as far.
@@ -65,8 +56,8 @@ def collect(runs: Sequence[StudyRun], out: str | Path, allow: Sequence[str] = ()
         name: read_json(out / name) if (out / name).exists() else {} for name in (CONFIGS, LEVELS)
     }
     for each in runs:
-        if (each.directory / CONFIG).exists():
-            results = RunResults(Run.load(each.directory, allow))
+        if each.begun:
+            results = RunResults(each.load())
             found = _rows(each, results)
             about[CONFIGS][each.variant] = results.run.config.to_json()
             if results.snapshots:
@@ -99,17 +90,23 @@ def read_table(path: Path) -> Table:
     return table
 
 
-def finished_in(results: Path, runs: Sequence[StudyRun]) -> set[tuple[str, int]]:
-    """Which of these runs have reached their end, with the same options, by the tables in `results`."""
+def reached_in(results: Path, runs: Sequence[StudyRun]) -> dict[tuple[str, int], tuple[int, bool]]:
+    """How far these runs have come with the same options, and whether that is their end, by the tables in `results`."""
     rows = {key: rows[-1] for key, rows in read_table(results / RUNS).items()}
-    # tables without the column are older than it
     return {
-        each.key
+        each.key: (int(row["steps"]), row["finished"] == "True")
         for each in runs
-        if (row := rows.get(each.key))
-        and row["finished"] == "True"
-        and row.get("options", "") in ("", shlex.join(each.options))
+        if (row := rows.get(each.key)) and row.get("options", "") in ("", shlex.join(each.options))
     }
+
+
+def evaluations(runs: Sequence[StudyRun], results: Path | None = None) -> Table:
+    """The evaluations of runs that have begun here, or of which the tables in `results` know more."""
+    table = read_table(results / EVALUATIONS) if results else {}
+    for each in runs:
+        if each.begun:
+            table[each.key] = max(each.load().evaluations(), table.get(each.key, []), key=len)
+    return table
 
 
 def _rows(each: StudyRun, results: RunResults) -> Mapping[str, list[Row]]:

@@ -18,26 +18,94 @@
     [grid]                          # optional: each variant once for every combination of these values
     temperature = [0.3, 1.0]
 
+    [random]                        # optional: each variant once for every draw
+    samples = 20
+    seed = 0
+    replay_rate = [0.5, 0.8]                                        # one of these
+    learning_rate = {min = 1e-5, max = 1e-3, log = true}            # from a range; whole numbers if both ends are
+
+    [selection]                     # optional: which variant is best, and which are worth going on with
+    metric = "solved"               # or "return"
+    levels = ["SixteenRooms"]       # the mean over these test levels (default: all)
+    evaluations = 1                 # and over so many of the last evaluations
+    rungs = [2_000_000, 6_000_000]  # successive halving: pause all runs at so many steps,
+    keep = 0.33                     # and go on with this share of the variants
+
+    [resources]                     # optional: what each run gets
+    cpus = 1
+    gpus = 0                        # with Ray only, as is max_retries
+    max_retries = 3
+
 Every run is one `tutelage train` command with a run directory of its own, so whatever runs commands can run a study.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+import random
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from tutelage.training.run import CONFIG, PUBLISHED, Progress, Run
+from tutelage.training.serialization import from_plain
 from tutelage.types import InputError
 
 Options = Mapping[str, Any]
 
 MOST_SEEDS = 10_000
+MOST_DRAWS = 10_000
 
-KEYS = {"domain", "preset", "seeds", "options", "variants", "grid", "allow"}
+KEYS = {"domain", "preset", "seeds", "options", "variants", "grid", "random", "selection", "resources", "allow"}
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What each run gets."""
+
+    cpus: int = 1
+    """Cores: each is a device of JAX, unless there are accelerators."""
+    gpus: float = 0.0
+    """GPUs, or a share of one; with Ray only."""
+    max_retries: int = 3
+    """How often a run goes on elsewhere when its node or its process is lost; -1: always. With Ray only."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run can have."""
+        if self.cpus < 1:
+            raise InputError(f"cpus must be at least 1, not {self.cpus}.")
+        if not 0 <= self.gpus < math.inf or (self.gpus > 1 and self.gpus % 1):
+            raise InputError(f"gpus is a whole number or a share between 0 and 1, not {self.gpus}.")
+        if self.max_retries < -1:
+            raise InputError(f"max_retries must be at least 0, or -1 for always; not {self.max_retries}.")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which variant is best, by evaluations on validation levels; and which are worth going on with."""
+
+    metric: Literal["solved", "return"] = "solved"
+    levels: tuple[str, ...] = ()
+    """The mean over these test levels; all of them if none is named."""
+    evaluations: int = 1
+    """And over so many of the last evaluations."""
+    rungs: tuple[int, ...] = ()
+    """Successive halving: pause all runs at these numbers of steps and go on with the best variants only."""
+    keep: float = 1 / 3
+    """The share of the variants that goes on."""
+
+    def __post_init__(self) -> None:
+        """Refuse what selects nothing."""
+        if self.evaluations < 1:
+            raise InputError(f"selection.evaluations must be at least 1, not {self.evaluations}.")
+        if any(x < 1 for x in self.rungs) or sorted(set(self.rungs)) != list(self.rungs):
+            raise InputError(f"selection.rungs are rising numbers of steps, not {list(self.rungs)}.")
+        if not 0 < self.keep < 1:
+            raise InputError(f"selection.keep is a share between 0 and 1, not {self.keep}.")
 
 
 @dataclass(frozen=True)
@@ -49,6 +117,10 @@ class StudyRun:
     directory: Path
     options: tuple[str, ...]
     """Of `tutelage train`, the method first."""
+    allow: tuple[str, ...] = ()
+    """Modules of the user's own that the options name."""
+    anew: bool = False
+    """Replace a run that is there, instead of going on with it."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -56,9 +128,39 @@ class StudyRun:
         return self.variant, self.seed
 
     @property
-    def command(self) -> list[str]:
-        """The words after `tutelage` that start the run from the beginning."""
-        return ["train", *self.options, "--seed", str(self.seed), "--out", str(self.directory)]
+    def log(self) -> Path:
+        """Where its process writes what it says."""
+        return self.directory.with_name(f"{self.directory.name}.log")
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to go on with."""
+        return any((self.directory / place).exists() for place in (CONFIG, Path(PUBLISHED) / CONFIG))
+
+    def load(self) -> Run:
+        """The run on disk."""
+        return Run.load(self.directory, self.allow)
+
+    def progress(self) -> tuple[Progress, bool]:
+        """How far it has come, as far as it is saved; and whether that is its end."""
+        if self.begun:
+            try:
+                run = self.load()
+                if saved := run.saved():
+                    return saved.progress, saved.progress.finished(run.config)
+            except InputError:  # what is wrong with it, its own process will say
+                pass
+        return Progress(), False
+
+    def command(self, pause_at: int | None = None) -> list[str]:
+        """The words after `tutelage` that start the run, or go on with it, until its end or so many steps."""
+        words = ["train", *self.options, "--seed", str(self.seed), "--out", str(self.directory)]
+        if self.begun and not self.anew:
+            words = ["resume", str(self.directory)]
+            if "--track" in self.options:
+                words += ["--track", self.options[self.options.index("--track") + 1]]
+            words += ["--allow", *self.allow] if self.allow else []
+        return words + (["--pause-at", str(pause_at)] if pause_at is not None else [])
 
 
 @dataclass(frozen=True)
@@ -70,6 +172,8 @@ class Study:
     seeds: tuple[int, ...]
     allow: tuple[str, ...] = ()
     """Modules of the user's own that the options name."""
+    selection: Selection | None = None
+    resources: Resources = Resources()
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
@@ -98,7 +202,7 @@ class Study:
         common |= _table(content, "options")
         variants: dict[str, tuple[str, ...]] = {}
         for entry in _variants(content):
-            for values in _combinations(_table(content, "grid")):
+            for values in _combinations(_table(content, "grid"), _table(content, "random")):
                 name, options = _variant(common, entry, values)
                 if name in variants:
                     raise InputError(f"Two variants are called {name!r}: give one of them another name.")
@@ -106,12 +210,14 @@ class Study:
         allow = content.get("allow", [])
         if not isinstance(allow, list) or not all(isinstance(module, str) for module in allow):
             raise InputError(f'allow is a list of modules, such as allow = ["mine"], not {allow!r}.')
-        return cls(variants, _seeds(content.get("seeds", 1)), tuple(allow))
+        selection = from_plain(Selection | None, content.get("selection"), "selection", ())
+        resources = from_plain(Resources, _table(content, "resources"), "resources", ())
+        return cls(variants, _seeds(content.get("seeds", 1)), tuple(allow), selection, resources)
 
     def runs(self, directory: str | Path) -> list[StudyRun]:
         """All runs, with directories VARIANT/seed-N in `directory`; every variant's first seed comes first."""
         return [
-            StudyRun(name, seed, Path(directory) / name / f"seed-{seed}", options)
+            StudyRun(name, seed, Path(directory) / name / f"seed-{seed}", options, self.allow)
             for seed in self.seeds
             for name, options in self.variants.items()
         ]
@@ -136,7 +242,7 @@ def _variant(common: Options, entry: Options, values: Options) -> tuple[str, tup
     own = {key: value for key, value in entry.items() if key not in ("method", "name")}
     words = [str(entry["method"]), *(() if name == entry["method"] else ("--name", name))]
     for option, value in {**common, **own, **values}.items():
-        if option in ("seed", "seeds", "out"):
+        if option in ("seed", "seeds", "out", "overwrite", "pause_at"):
             raise InputError(f"The study decides the {option} of every run: leave the option out.")
         words += _words(option, value)
     return name, tuple(words)
@@ -154,11 +260,53 @@ def _words(option: str, value: Any) -> list[str]:
     return [f"--{flag}", str(value)]
 
 
-def _combinations(grid: Options) -> list[Options]:
+def _combinations(grid: Options, draws: Options) -> list[Options]:
+    """All that a variant is combined with: each combination of the grid, with each of the draws."""
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise InputError(f"Each entry of [grid] is a list of values; {name} is {values!r}.")
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if twice := grid.keys() & draws.keys():
+        raise InputError(f"{sorted(twice)[0]} is in [grid] and in [random]: leave it out of one of them.")
+    combinations = (dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values()))
+    return [each | drawn for each, drawn in itertools.product(combinations, _draws(draws))]
+
+
+def _draws(table: Options) -> list[Options]:
+    """Different draws of options. A draw depends on the seed and on the draws before it, but not on their number."""
+    if not table:
+        return [{}]
+    ranges = {name: value for name, value in table.items() if name not in ("samples", "seed")}
+    samples, seed = table.get("samples"), table.get("seed", 0)
+    if type(samples) is not int or not 1 <= samples <= MOST_DRAWS or type(seed) is not int:
+        raise InputError(f"[random] needs samples, the number of draws (at most {MOST_DRAWS:,}), and may have a seed.")
+    rng, found = random.Random(seed), list[Options]()
+    for _ in range(100 * samples):
+        drawn = {name: _draw(name, value, rng.random()) for name, value in ranges.items()}
+        if drawn not in found:
+            found.append(drawn)
+        if len(found) == samples:
+            return found
+    raise InputError(f"[random] has no {samples} different draws, only about {len(found)}: ask for fewer samples.")
+
+
+def _draw(name: str, value: Any, at: float) -> Any:
+    """One of a list, or a number of a range, for `at` between 0 and 1. Three digits tell numbers apart well enough."""
+    if isinstance(value, list) and value:
+        return value[int(at * len(value))]
+    given: dict[str, Any] = value if isinstance(value, dict) else {}
+    low, high, log = given.get("min", math.nan), given.get("max", math.nan), given.get("log", False)
+    good = given.keys() <= {"min", "max", "log"} and type(log) is bool
+    good = good and all(type(end) in (int, float) and math.isfinite(end) for end in (low, high))
+    if not good or not low < high or (log and low <= 0):
+        raise InputError(
+            f"Each entry of [random] is a list of values or a range, such as {{min = 1e-5, max = 1e-3, log = true}}; "
+            f"{name} is {value!r}."
+        )
+    whole = type(low) is int and type(high) is int
+    if whole and not log:
+        return low + int(at * (high - low + 1))
+    x = low * (high / low) ** at if log else low + at * (high - low)
+    return round(x) if whole else float(f"{x:.3g}")
 
 
 def _seeds(value: Any) -> tuple[int, ...]:

@@ -122,6 +122,7 @@ def train(
     track: TrackerName | None = None,
     quiet: bool = False,
     requests: list[int] | None = None,
+    pause_at: int | None = None,
 ) -> Run:
     """Train from the beginning.
 
@@ -133,12 +134,16 @@ def train(
         track: also send metrics there.
         quiet: no progress bar.
         requests: those of `stop_requests`, if one is to cover several runs.
+        pause_at: save and return after so many environment steps. Nothing else changes: the run that goes on from
+            there is the run that was never paused.
 
     Raises:
         InputError: before anything is written, if it cannot work.
         Stopped: after a request to stop, when all is saved.
     """
     directory = Path(directory)
+    if pause_at is not None and pause_at < 1:
+        raise InputError(f"pause_at must be at least 1, not {pause_at}.")
     with mesh.together():
         if mesh.leads():
             check_free(directory, overwrite=overwrite)
@@ -153,7 +158,7 @@ def train(
                 stack.enter_context(writing(directory))
                 check_free(directory, overwrite=overwrite)  # another process may have been quicker
                 writer = stack.enter_context(closing(RunWriter.create(run, programs.names, state)))
-        return _loop(run, writer, programs, state, Progress(), track, quiet, requests)
+        return _loop(run, writer, programs, state, Progress(), track, quiet, requests, pause_at)
 
 
 def resume(
@@ -167,6 +172,7 @@ def resume(
     quiet: bool = False,
     requests: list[int] | None = None,
     repair_logs: bool = False,
+    pause_at: int | None = None,
 ) -> Run:
     """Continue a run from its newest whole checkpoint, maybe further than was planned.
 
@@ -180,6 +186,7 @@ def resume(
         quiet: as in `train`.
         requests: as in `train`.
         repair_logs: if logs are damaged, copy them and continue with those of their rows that are whole.
+        pause_at: as in `train`.
 
     Raises:
         InputError: if there is no run, if another process writes it, if its checkpoint belongs to another
@@ -211,7 +218,7 @@ def resume(
                 writer, found = _reopen(stack, run, config, programs, repair_logs)
         state, counts = mesh.from_first(found)
         state, progress = programs.curriculum.place(state), Progress(*map(int, counts))
-        return _loop(Run(run.directory, config), writer, programs, state, progress, track, quiet, requests)
+        return _loop(Run(run.directory, config), writer, programs, state, progress, track, quiet, requests, pause_at)
 
 
 def _reopen(
@@ -257,8 +264,9 @@ def _loop(
     track: TrackerName | None,
     quiet: bool,
     requests: list[int],
+    pause_at: int | None,
 ) -> Run:
-    """From here to the end. The metrics of an iteration are read while the next one runs.
+    """From here to the end, or to where the run pauses. The metrics of an iteration are read while the next one runs.
 
     An iteration uses up the state before it. So whoever looks at a state (snapshot, evaluation, checkpoint) does it
     before the next iteration is dispatched. Of several processes, only the one with a `writer` writes and prints.
@@ -293,7 +301,7 @@ def _loop(
     with ExitStack() as stack, mesh.noticing_loss():
         quiet = quiet or writer is None
         bar = stack.enter_context(closing(ProgressBar(run.title, config.total_steps, progress.steps, quiet)))
-        while not progress.finished(config):
+        while not progress.finished(config) and (pause_at is None or progress.steps < pause_at):
             start, before = time.perf_counter(), progress
             replay = replays(state, before.iteration)
             asked = mesh.highest(requests[0] if requests else 0, curriculum.mesh) if jax.process_count() > 1 else None
@@ -311,7 +319,8 @@ def _loop(
             evaluate = programs.evaluators and (last or _due(progress.iteration, evaluation.evaluate_every))
             # asked once: what comes later stops the next iteration
             stopping = int(mesh.read(asked)) if asked is not None else requests[0] if requests else 0
-            checkpoint = last or stopping or archive or _due(progress.iteration, storage.checkpoint_every)
+            pausing = pause_at is not None and progress.steps >= pause_at
+            checkpoint = last or stopping or pausing or archive or _due(progress.iteration, storage.checkpoint_every)
             if not (snapshot or evaluate or checkpoint):
                 continue
 

@@ -1,0 +1,74 @@
+"""Many runs as they go: a live table on a terminal, a line for each change elsewhere, and what to say at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from tutelage.studies.jobs import Job
+from tutelage.training.train import stop_requests
+
+
+@contextmanager
+def watching() -> Iterator[tuple[Callable[[Sequence[Job]], None], list[int]]]:
+    """What shows jobs, and the requests to stop."""
+    console, shown = Console(), dict[tuple[str, int], str]()
+    with Live(console=console, refresh_per_second=2) if console.is_terminal else nullcontext() as live:
+
+        def show(jobs: Sequence[Job]) -> None:
+            if live is not None:
+                live.update(table_of(jobs))
+                return
+            for job in jobs:
+                if shown.get(job.run.key) != (said := f"{job.status} {job.place}".strip()):
+                    shown[job.run.key] = said
+                    print(f"{job.run.variant}, seed {job.run.seed}: {said}", flush=True)
+
+        with stop_requests() as requests:
+            yield show, requests
+
+
+def conclude(jobs: Sequence[Job], requests: Sequence[int], command: str) -> None:
+    """Count how runs ended. Exit with an error if one failed, or as a stopped process does."""
+    count = Counter(job.status for job in jobs)
+    print(", ".join(f"{number} {status}" for status, number in count.items()) + ".")
+    for job in jobs:
+        if job.status == "failed":
+            print(f"{job.run.variant}, seed {job.run.seed} failed; see {job.run.log}")
+    if count["stopped"] or count["paused"]:
+        print(f"Go on with: {command}")
+    if count["stopped"]:
+        raise SystemExit(128 + requests[0])
+    if count["failed"]:
+        raise SystemExit(1)
+
+
+def table_of(jobs: Sequence[Job]) -> Table:
+    """Variants as rows, seeds as columns."""
+    seeds = sorted({job.run.seed for job in jobs})
+    table = Table(box=None)
+    table.add_column("variant", no_wrap=True)
+    for seed in seeds:
+        table.add_column(f"seed {seed}", justify="right", no_wrap=True)
+    rows: dict[str, dict[int, str]] = {}
+    for job in jobs:
+        rows.setdefault(job.run.variant, {})[job.run.seed] = _cell(job)
+    for variant, cells in rows.items():
+        table.add_row(variant, *(cells.get(seed, "") for seed in seeds))
+    return table
+
+
+def _cell(job: Job) -> str:
+    """What the table says of a run: who is slow, or was lost, shows by the time that is left and the place."""
+    words: list[str] = [job.status]
+    if job.status not in ("done", "in results", "failed") and job.steps and job.total_steps:
+        words.append(f"{min(1.0, job.steps / job.total_steps):.0%}")
+    if job.status == "running":
+        words += [job.place] if job.place else []
+        words += [f"{job.left / 60:.0f} min left"] if job.left is not None else []
+    return " ".join(words)

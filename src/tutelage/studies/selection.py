@@ -1,0 +1,182 @@
+"""A study from its first run to its best variant, with successive halving on the way if it is asked for.
+
+A rung pauses runs at a number of steps; nothing else about them changes. A run that goes on is, bit for bit, the run
+that was never paused: also its learning rate, which `anneal_lr` lowers over the whole of `total_steps`, whatever the
+rungs are. What comes next is read off the disk, so that a study that was stopped decides as it would have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tutelage.files import csv_text, write_atomically
+from tutelage.studies.jobs import Executor, Job, run_jobs
+from tutelage.studies.results import evaluations, reached_in
+from tutelage.studies.study import Selection, StudyRun
+from tutelage.training.run import Row
+from tutelage.types import InputError
+
+Key = tuple[str, int]
+
+SELECTION = "selection.csv"
+
+
+class Ranked(NamedTuple):
+    """A variant's place on a rung."""
+
+    rung: int
+    steps: int | None
+    """Where the rung is; None for the end of the runs."""
+    place: int
+    variant: str
+    score: float | None
+    """The mean over seeds; None if not all of them have been evaluated."""
+    std: float | None
+    """Between seeds."""
+    seeds: int
+    selected: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study has come to, and what it does next."""
+
+    jobs: Sequence[Job]
+    """All runs; those that come next are waiting."""
+    ranking: Sequence[Ranked]
+    """Of all rungs that are complete."""
+
+
+def plan(
+    runs: Sequence[StudyRun],
+    selection: Selection | None = None,
+    results: str | Path | None = None,
+    *,
+    again: bool = False,
+    failed: Collection[Key] = (),
+) -> Plan:
+    """Read off the disk what comes next.
+
+    Args:
+        runs: the study's.
+        selection: how to choose between its variants; None: run them all.
+        results: where tidy tables may hold results of runs that were made elsewhere.
+        again: run also what was finished elsewhere.
+        failed: runs that are not tried again. Their variants have no score.
+    """
+    elsewhere = reached_in(Path(results), runs) if results and not again else {}
+    jobs = {run.key: Job(run) for run in runs}
+    ranking: list[Ranked] = []
+    alive = list(dict.fromkeys(run.variant for run in runs))
+    for rung, steps in enumerate([*(selection.rungs if selection else ()), None], start=1):
+        stage = [job for job in jobs.values() if job.run.variant in alive]
+        for job in stage:
+            _look(job, steps, elsewhere, failed)
+        if selection is None or any(job.status == "waiting" for job in stage):
+            break
+        rows = evaluations([job.run for job in stage], Path(results) if results else None)
+        ranking += _ranked(rung, steps, [job.run for job in stage], rows, selection)
+        alive = [each.variant for each in ranking if each.rung == rung and each.selected]
+        if not alive and any(job.status == "paused" for job in stage):
+            raise InputError(f"No variant was evaluated until {steps:,} steps: evaluate more often.")
+        for job in stage if steps is not None else ():
+            if job.run.variant not in alive and job.status == "paused":
+                job.status = "dropped"
+    return Plan(list(jobs.values()), ranking)
+
+
+def run_study(
+    runs: Sequence[StudyRun],
+    executor: Executor,
+    selection: Selection | None = None,
+    results: str | Path | None = None,
+    *,
+    again: bool = False,
+    show: Callable[[Sequence[Job]], object] = lambda jobs: None,
+    requests: Sequence[int] = (),
+) -> Plan:
+    """Run all that is not done yet, rung by rung. With a selection and `results`, its table is kept there.
+
+    Args:
+        runs: the study's.
+        executor: where to run them.
+        selection: as in `plan`.
+        results: as in `plan`.
+        again: as in `plan`.
+        show: as in `run_jobs`.
+        requests: as in `run_jobs`.
+
+    Returns:
+        The runs with their final status, and the ranking. What is not done after a request has the status "stopped".
+    """
+    failed: set[Key] = set()
+    while True:
+        found = plan(runs, selection, results, again=again, failed=failed)
+        show(found.jobs)
+        if results and found.ranking:
+            write_atomically(Path(results) / SELECTION, csv_text([x._asdict() for x in found.ranking], Ranked._fields))
+        if not any(job.status == "waiting" for job in found.jobs):
+            return found
+        run_jobs(found.jobs, executor, show=show, requests=requests)
+        failed |= {job.run.key for job in found.jobs if job.status == "failed"}
+        if requests or selection is None:
+            return found
+
+
+def _look(job: Job, steps: int | None, elsewhere: Mapping[Key, tuple[int, bool]], failed: Collection[Key]) -> None:
+    job.look()
+    progress, finished = job.run.progress()
+    known, known_end = elsewhere.get(job.run.key, (0, False))
+    job.pause_at, job.status = steps, "waiting"
+    if finished and not job.run.anew:
+        job.status = "done"
+    elif known_end or (steps is not None and known >= steps > progress.steps):
+        job.status = "in results"
+    elif job.run.key in failed:
+        job.status = "failed"
+    elif steps is not None and progress.steps >= steps:
+        job.status = "paused"
+
+
+def _ranked(
+    rung: int, steps: int | None, runs: Sequence[StudyRun], rows: Mapping[Key, Sequence[Row]], selection: Selection
+) -> list[Ranked]:
+    """All variants of a rung, the best first."""
+    scores: dict[str, list[float | None]] = defaultdict(list)
+    for run in runs:
+        scores[run.variant].append(_score(run, rows.get(run.key, ()), steps, selection))
+    means = {name: None if None in x else float(np.mean(_known(x))) for name, x in scores.items()}
+    order = sorted(means, key=lambda name: -math.inf if (mean := means[name]) is None else mean, reverse=True)
+    kept = 1 if steps is None else math.ceil(len(order) * selection.keep)
+    out = []
+    for place, name in enumerate(order, start=1):
+        numbers, mean = _known(scores[name]), means[name]
+        std = float(np.std(numbers, ddof=1)) if mean is not None and len(numbers) > 1 else None
+        chosen = place <= kept and mean is not None
+        out.append(Ranked(rung, steps, place, name, mean, std, len(numbers), chosen))
+    return out
+
+
+def _score(run: StudyRun, rows: Sequence[Row], steps: int | None, selection: Selection) -> float | None:
+    """The mean over levels and the last evaluations until a rung."""
+    wanted = [
+        row
+        for row in rows
+        if (steps is None or int(row["steps"]) <= steps) and (not selection.levels or row["level"] in selection.levels)
+    ]
+    last = sorted({int(row["iteration"]) for row in wanted})[-selection.evaluations :]
+    values = [row[selection.metric] for row in wanted if int(row["iteration"]) in last]
+    if any(value in (None, "") for value in values):
+        raise InputError(f"{run.variant} has no {selection.metric} in its evaluations: choose another metric.")
+    return float(np.mean([float(value) for value in values])) if values else None
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
