@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,9 +103,25 @@ def test_a_full_or_forbidden_place_gets_a_sentence(tmp_path, capsys):
     )
 
 
-def test_seeds_get_a_directory_each(tmp_path):
-    main(["train", "dr", "--preset", "tiny", *SHORT, "--seeds", "2", "--seed", "5", "--out", str(tmp_path / "runs")])
-    assert [Run.load(tmp_path / "runs" / f"seed-{seed}").config.seed for seed in (5, 6)] == [5, 6]
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one core seeds are trained one after the other")
+def test_seeds_get_a_directory_each_and_are_resumed_together(tmp_path, capsys):
+    out = tmp_path / "runs"
+    options = ["train", "dr", "--preset", "tiny", *SHORT, "--seeds", "2", "--seed", "5", "--out", str(out)]
+    main([*options, "--pause-at", "1"])
+    said = capsys.readouterr().out
+    assert "2 seeds, 2 at a time with" in said
+    assert f"2 paused.\nGo on with: tutelage resume {out}\n" in said
+    first = Run.load(out / "seed-5")
+    assert first.metrics()["iteration"].tolist() == [1]
+    shutil.rmtree(out / "seed-6")  # as if it had not begun
+    main(["resume", str(out)])
+    runs = [Run.load(out / f"seed-{seed}") for seed in (5, 6)]
+    assert [run.config.seed for run in runs] == [5, 6]
+    assert [run.saved().progress.finished(run.config) for run in runs] == [True, True]
+    assert runs[0].config.devices == len(os.sched_getaffinity(0)) // 2
+    assert "already holds a run" in refused(options, capsys)
+    assert "one by one" in refused(["resume", str(out), "--total-steps", "999"], capsys)
 
 
 @pytest.mark.parametrize(

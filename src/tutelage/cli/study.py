@@ -153,7 +153,8 @@ def check(study: Study) -> None:
         except SystemExit:
             raise InputError(f"Variant {name}: tutelage train does not take {shlex.join(options)}.") from None
         if selection := study.selection:
-            played = {level.name for level in config.test_levels(curriculum.parts.domain)}
+            suites, domain = config.evaluation.suites, curriculum.parts.domain
+            played = {level.name for suite in suites for level in config.test_levels(domain, suite)}
             if not played or {*selection.levels} - played:
                 unknown = ", ".join(sorted({*selection.levels} - played)) or "any level"
                 raise InputError(f"Variant {name}: the selection needs evaluations on {unknown}, and there are none.")

@@ -173,7 +173,7 @@ def _score(run: StudyRun, rows: Sequence[Row], steps: int | None, selection: Sel
     ]
     last = sorted({int(row["iteration"]) for row in wanted})[-selection.evaluations :]
     values = [row[selection.metric] for row in wanted if int(row["iteration"]) in last]
-    if any(value in (None, "") for value in values):
+    if any(value in (None, "") or float(value) != float(value) for value in values):
         raise InputError(f"{run.variant} has no {selection.metric} in its evaluations: choose another metric.")
     return float(np.mean([float(value) for value in values])) if values else None
 
