@@ -48,6 +48,12 @@ TRACKS = ("Italy", "Singapore", "Germany")
 
 DOTTED = "; new levels dotted, where others are replayed"
 
+SUITES = {"maze": ("paper", "maze"), "racing": ("f1", "f1-released")}
+"""The paper's test levels by domain, or else the first of these that runs were evaluated on."""
+
+PUBLISHED = {"maze": "mazes_25_blocks", "racing": "f1"}
+"""The paper's numbers for them, in `published/`."""
+
 COMPLEXITY: Mapping[str, Sequence[str]] = {
     "maze": ("shortest_path", "blocks", "action_complexity", "solved_shortest_path"),
     "racing": ("track_length", "mean_curvature", "max_curvature", "overlap"),
@@ -191,7 +197,8 @@ class _Source:
     center: Center
 
     def study(self, *suites: str) -> Study:
-        """Of the first of these suites that any run was evaluated on."""
+        """Of the first of these suites, or of the paper's, that any run was evaluated on."""
+        suites = suites or SUITES[self.results.domain]
         tested = {row["suite"] for run in self.results.runs for row in run.tested}
         for suite in suites:
             if suite in tested:
@@ -297,14 +304,14 @@ def _small(picture: Any) -> np.ndarray[Any, Any]:
     return picture[:: max(1, len(picture) // 120), :: max(1, len(picture) // 120)]
 
 
-def _bars(part: _Part, source: _Source, *suites: str) -> Iterator[Exhibit]:
-    comparison = compare(source.study(*suites), ends=True)
+def _bars(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    comparison = compare(source.study(), ends=True)
     domain = source.results.runs[0].run.domain
     drawn = {level.name for level in domain.suites.get(comparison.study.suite, ()) if not is_fixed(level)}
     names = {level: f"{level}*" for level in drawn}
     note = " An asterisk marks levels that are drawn anew for each episode." if drawn else ""
     reference = None
-    if "f1" in suites:
+    if comparison.study.domain == "racing":
         value = published("f1")["AttentionAgent"]["Mean"][0]
         reference = f"AttentionAgent, mean of all tracks (published): {value:.0f}", value
     title = f"{comparison.title}; {plots.CENTERS[source.center]}"
@@ -313,7 +320,7 @@ def _bars(part: _Part, source: _Source, *suites: str) -> Iterator[Exhibit]:
 
 
 def _maze_curves(part: _Part, source: _Source) -> Iterator[Exhibit]:
-    study, panels = source.study("paper", "maze"), list[Panel]()
+    study, panels = source.study(), list[Panel]()
     for at in CLOCKS:
         title = "solved rate on test mazes" if study.metric == "solved" else "return on test mazes"
         panels += [replace(panel, title=title) for panel in plots.level_panels(study, at, [ALL])]
@@ -377,8 +384,8 @@ def _panels(part: _Part, source: _Source, panels: Sequence[Panel], note: str) ->
     return part.exhibit(source.setting(), draw=draw, rows=plots.panel_rows(panels))
 
 
-def _levels(part: _Part, source: _Source, table: str, *suites: str) -> Iterator[Exhibit]:
-    comparison = compare(source.study(*suites), ends=True)
+def _levels(part: _Part, source: _Source) -> Iterator[Exhibit]:
+    comparison, table = compare(source.study(), ends=True), PUBLISHED[source.results.domain]
     yield part.exhibit(
         source.setting(comparison),
         tables=[level_table(comparison, published(table))],
@@ -430,7 +437,7 @@ def _published_rows(table: str) -> Iterator[dict[str, Any]]:
 
 
 def _claims(part: _Part, source: _Source) -> Iterator[Exhibit]:
-    study = source.study(*(("paper", "maze") if source.results.domain == "maze" else ("f1",)))
+    study = source.study()
     rows: list[dict[str, Any]] = []
     lacking = []
     for claim in CLAIMS[source.results.domain]:
@@ -493,14 +500,14 @@ def contest(study: Study, first: str, second: str, at: Clock) -> dict[str, Any]:
 
 def _minimum(part: _Part, source: _Source) -> Iterator[Exhibit]:
     histories: dict[str, list[History]] = {}
-    counts, levels = set(), source.study("f1").levels
+    study, counts = source.study(), set[int]()
     for label, group in source.results.groups.items():
         for run in group:
             returns: dict[str, list[float]] = {}
-            for row in run.last_episodes("f1"):
+            for row in run.last_episodes(study.suite):
                 returns.setdefault(row["level"], []).append(row["return"])
-            if {*returns} >= {*levels}:
-                lowest = np.array([[min(returns[level]) for level in levels]])
+            if {*returns} >= {*study.levels}:
+                lowest = np.array([[min(returns[level]) for level in study.levels]])
                 counts.add(min(map(len, returns.values())))
                 steps, updates = (run.metrics[name][-1:].astype(int) for name in ("steps", "updates"))
                 histories.setdefault(label, []).append(
@@ -508,8 +515,8 @@ def _minimum(part: _Part, source: _Source) -> Iterator[Exhibit]:
                 )
     if not histories:
         raise InputError("No run has kept its episodes on F1: tutelage eval RUNS --suite f1.")
-    own = Study("racing", "f1", "return", levels, {label: tuple(group) for label, group in histories.items()})
-    comparison = compare(own, ends=True)
+    own = {label: tuple(group) for label, group in histories.items()}
+    comparison = compare(replace(study, metric="return", histories=own), ends=True)
     title = f"Minimum return over {min(counts)} episodes on each track; {plots.CENTERS[source.center]}"
     draw = partial(plots.bars, comparison, title, center=source.center)
     yield part.exhibit(source.setting(comparison), draw=draw, rows=comparison.rows())
@@ -523,7 +530,7 @@ def _regret(part: _Part, source: _Source) -> Iterator[Exhibit]:
 
 
 def _walls(part: _Part, source: _Source) -> Iterator[Exhibit]:
-    suite = source.study("paper", "maze").suite
+    suite = source.study().suite
     names = ("wall_right", "wall_left")
     rows: list[dict[str, Any]] = []
     for label, group in source.results.groups.items():
@@ -588,21 +595,11 @@ TABLES: Mapping[str, Callable[[], Exhibit]] = {"hyperparameters": hyperparameter
 _PARTS: Mapping[str, Sequence[_Part]] = {
     "maze": (
         _Part("Figures 5, 15", "Mazes that each method trains on", "maze-levels", _gallery),
-        _Part(
-            "Figures 3, 8, 11",
-            "Zero-shot test performance on mazes",
-            "maze-zero-shot",
-            lambda part, source: _bars(part, source, "paper", "maze"),
-        ),
+        _Part("Figures 3, 8, 11", "Zero-shot test performance on mazes", "maze-zero-shot", _bars),
         _Part("Figures 4, 12", "Test performance and complexity over training", "maze-curves", _maze_curves),
         _Part("Figures 9, 13", "Returns of protagonist, antagonist and generator", "maze-returns", _returns),
         _Part("Figures 10, 14", "Complexity of levels", "maze-complexity", _complexity),
-        _Part(
-            "Table 2",
-            "Test performance on each maze",
-            "maze-table",
-            lambda part, source: _levels(part, source, "mazes_25_blocks", "paper", "maze"),
-        ),
+        _Part("Table 2", "Test performance on each maze", "maze-table", _levels),
         _Part("Section 6.1", "Significance of the paper's claims", "maze-claims", _claims),
         _Part("Section 6.1", "Wall-following", "maze-walls", _walls),
         _Part("Theorem 1", "True regret on random levels", "maze-regret", _regret),
@@ -611,21 +608,11 @@ _PARTS: Mapping[str, Sequence[_Part]] = {
     "racing": (
         _Part("Figures 1, 18", "Tracks that each method trains on", "racing-levels", _gallery),
         _Part("Figure 6", "Test returns over training", "racing-curves", _racing_curves),
-        _Part(
-            "Figure 6",
-            "F1 benchmark",
-            "racing-zero-shot",
-            lambda part, source: _bars(part, source, "f1", "f1-released"),
-        ),
+        _Part("Figure 6", "Zero-shot test returns on F1", "racing-zero-shot", _bars),
         _Part("Figure 16", "Returns of protagonist, antagonist and generator", "racing-returns", _returns),
         _Part("Section 6.2", "Complexity of tracks", "racing-complexity", _complexity),
         _Part("Figure 17", "Minimum returns on each track", "racing-minimum", _minimum),
-        _Part(
-            "Table 3",
-            "Test returns on each F1 track",
-            "racing-table",
-            lambda part, source: _levels(part, source, "f1", "f1", "f1-released"),
-        ),
+        _Part("Table 3", "Test returns on each F1 track", "racing-table", _levels),
         _Part("Section 6.2", "Significance of the paper's claims", "racing-claims", _claims),
         _Part("Setting", "What differs from the paper", "racing-setting", _setting),
     ),
