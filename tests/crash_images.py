@@ -3,7 +3,13 @@
 import itertools
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
+
+from short_runs import content
+
+from tutelage.training.train import Programs, resume, train
+from tutelage.types import InputError
 
 CHANGES = ("open", "write", "ftruncate", "replace", "rename", "link", "unlink", "mkdir", "rmdir")
 
@@ -59,3 +65,42 @@ def crash_images(root: Path, images: Path, work, every: int = 1) -> list[Path]:
         for name, function in originals.items():
             setattr(os, name, function)
     return copies
+
+
+class Trial:
+    """A short run in which everything happens that is ever written, and all that a kill can leave of it."""
+
+    def __init__(self, config, tmp_path, programs=None):
+        storage = replace(
+            config.storage, checkpoint_every=2, keep=2, archive_every=3, archive_unit="iterations", snapshot_every=2
+        )
+        steps, evaluation = 4 * config.num_envs * config.num_steps, replace(config.evaluation, evaluate_every=3)
+        self.config = replace(config, total_steps=steps, evaluation=evaluation, storage=storage)
+        self.programs, self.tmp_path = programs or Programs(self.config), tmp_path
+        self.whole = content(self.train(tmp_path / "whole").directory)
+
+    def train(self, directory, seed=0, **options):
+        config = replace(self.config, seed=seed)
+        return train(config, directory, programs=self.programs, quiet=True, **options)
+
+    def resume(self, directory):
+        return resume(directory, allow=[type(self.config.setup).__module__], programs=self.programs, quiet=True)
+
+    def go_on(self, directory):
+        """As somebody would who finds a run like this."""
+        try:
+            self.resume(directory)
+        except InputError as error:
+            if "is no run" not in str(error):
+                raise
+            self.train(directory)
+
+    def check_kills(self, every=1):
+        """Kill it at every change of a file, or at some of them, go on, and compare."""
+        root = self.tmp_path / "run"
+        images = crash_images(root, self.tmp_path / "images", lambda: self.train(root), every)
+        assert content(root) == self.whole
+        for image in images:
+            self.go_on(image)
+            assert content(image) == self.whole, image.name
+        return len(images)

@@ -1,6 +1,7 @@
 """CarRacing trains: its presets are the paper's table, and a resumed run equals one that was not interrupted."""
 
 import json
+import os
 import shutil
 import typing
 from dataclasses import replace
@@ -9,6 +10,7 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
+from crash_images import Trial
 
 from tutelage.cli.train import parse
 from tutelage.curriculum import scores
@@ -109,11 +111,24 @@ def test_what_cannot_be_seen_or_drawn_gets_a_sentence_where_it_is_asked_for(opti
     assert sentence in capsys.readouterr().err
 
 
+@cache
+def everything():
+    """REPAIRED with ACCEL's edits: a teacher, two students, their buffers and children, compiled once."""
+    config = RacingSetup.preset("tiny", "repaired")
+    return Programs(replace(config, method=replace(config.method, edits=METHODS["accel"].edits)))
+
+
+@pytest.mark.slow
+def test_killed_anywhere_it_ends_with_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # a kill does not lose what the kernel was given
+    programs = everything()
+    assert Trial(programs.config, tmp_path, programs).check_kills(every=25) >= 4
+
+
 @pytest.mark.slow
 def test_a_resumed_run_equals_one_that_was_not_interrupted(tmp_path):
-    config = RacingSetup.preset("tiny", "accel")
-    programs = Programs(config)
-    whole = train(config, tmp_path / "whole", programs=programs, quiet=True)
+    programs = everything()
+    whole = train(programs.config, tmp_path / "whole", programs=programs, quiet=True)
     metrics = whole.metrics()
     assert metrics["replay"].any()
     assert np.isfinite(metrics["edited/return"][metrics["replay"] == 1]).all()
@@ -157,7 +172,7 @@ def test_students_learn_by_every_method(method):
 
 @pytest.mark.slow
 def test_a_generator_learns_from_two_students():
-    curriculum = RacingSetup.preset("tiny", "repaired").curriculum()
+    curriculum = everything().curriculum
     before = curriculum.init(jax.random.key(0))
     kept = [np.asarray(x) for x in jax.tree.leaves(before.generator.params)]
     after, metrics = curriculum.iterate(before, jax.random.key(1))

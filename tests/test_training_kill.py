@@ -10,16 +10,13 @@ import time
 from dataclasses import replace
 
 import pytest
-from crash_images import crash_images
+from crash_images import Trial, crash_images
 from examples.own_environment import FerrySetup
 from short_runs import CONFIG, content, short_programs
 
 from tutelage.curriculum.methods import METHODS
 from tutelage.training.config import Evaluation
 from tutelage.training.presets.choices import with_curator
-from tutelage.training.presets.racing import RacingSetup
-from tutelage.training.train import Programs, resume, train
-from tutelage.types import InputError
 
 pytestmark = pytest.mark.slow
 
@@ -30,45 +27,6 @@ def no_power_cuts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
-
-
-class Trial:
-    """A short run in which everything happens that is ever written, and all that a kill can leave of it."""
-
-    def __init__(self, config, tmp_path, programs=None):
-        storage = replace(
-            config.storage, checkpoint_every=2, keep=2, archive_every=3, archive_unit="iterations", snapshot_every=2
-        )
-        steps, evaluation = 4 * config.num_envs * config.num_steps, replace(config.evaluation, evaluate_every=3)
-        self.config = replace(config, total_steps=steps, evaluation=evaluation, storage=storage)
-        self.programs, self.tmp_path = programs or Programs(self.config), tmp_path
-        self.whole = content(self.train(tmp_path / "whole").directory)
-
-    def train(self, directory, seed=0, **options):
-        config = replace(self.config, seed=seed)
-        return train(config, directory, programs=self.programs, quiet=True, **options)
-
-    def resume(self, directory):
-        return resume(directory, allow=[type(self.config.setup).__module__], programs=self.programs, quiet=True)
-
-    def go_on(self, directory):
-        """As somebody would who finds a run like this."""
-        try:
-            self.resume(directory)
-        except InputError as error:
-            if "is no run" not in str(error):
-                raise
-            self.train(directory)
-
-    def check_kills(self, every=1):
-        """Kill it at every change of a file, or at some of them, go on, and compare."""
-        root = self.tmp_path / "run"
-        images = crash_images(root, self.tmp_path / "images", lambda: self.train(root), every)
-        assert content(root) == self.whole
-        for image in images:
-            self.go_on(image)
-            assert content(image) == self.whole, image.name
-        return len(images)
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +85,6 @@ def test_killed_while_it_replaces_another_run(accel, tmp_path):
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "accel"])
 def test_killed_with_every_method(method, tmp_path):
     assert Trial(unevaluated(ferries(method)), tmp_path).check_kills(every=30) >= 8
-
-
-@pytest.mark.parametrize("method", ["accel", "repaired"])  # between them they have all there is to save
-def test_killed_in_the_other_domain(method, tmp_path):
-    assert Trial(unevaluated(RacingSetup.preset("tiny", method)), tmp_path).check_kills(every=25) >= 4
 
 
 KILLS = 20
