@@ -91,7 +91,7 @@ class Trial:
         try:
             self.resume(directory)
         except InputError as error:
-            if "is no run" not in str(error):
+            if "is not a run" not in str(error):
                 raise
             self.train(directory)
 

@@ -416,7 +416,7 @@ def test_refusals(tmp_path, capsys):
         report([run, other], tmp_path / "page.html")
     with pytest.raises(SystemExit):
         main(["report", str(tmp_path / "nowhere")])
-    assert "nowhere is no run" in capsys.readouterr().err
+    assert "nowhere is not a run" in capsys.readouterr().err
 
 
 def test_runs_are_found_in_directories(tmp_path):

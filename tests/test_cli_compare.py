@@ -79,13 +79,13 @@ def refusal(arguments: list[str], capsys) -> str:
 
 def test_bad_input_ends_with_a_sentence(study: Path, capsys):
     dr = str(study / "dr")
-    assert "nowhere is no run: it has no config.json" in refusal([str(study / "nowhere")], capsys)
+    assert "nowhere is not a run: it has no config.json" in refusal([str(study / "nowhere")], capsys)
     (study / "empty").mkdir()
-    assert "empty is no run and holds none" in refusal([str(study / "empty")], capsys)
+    assert "empty is not a run and contains none" in refusal([str(study / "empty")], capsys)
     assert "are the same run" in refusal([dr, f"{dr}/seed-0"], capsys)
     assert "was not evaluated on the suite 'f1'" in refusal([dr, "--suite", "f1"], capsys)
     (study / "file").write_text("")
-    assert "file is no directory. Give --out another place" in refusal([dr, "--out", str(study / "file")], capsys)
+    assert "file is not a directory. Give --out another place" in refusal([dr, "--out", str(study / "file")], capsys)
 
 
 def test_without_runs_nothing_is_compared(capsys):

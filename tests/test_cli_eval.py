@@ -98,7 +98,7 @@ def test_eval_refuses_what_does_not_exist(directory, capsys, tmp_path):
     unknown = refused(capsys, "eval", directory, "--suite", "paper", "--levels", "SixteenRoom")
     assert "no level in the suite paper 'SixteenRoom'; choose one of SixteenRooms, " in unknown
     assert "Did you mean SixteenRooms?" in unknown
-    assert "is no run" in refused(capsys, "eval", tmp_path / "nothing")
+    assert "is not a run" in refused(capsys, "eval", tmp_path / "nothing")
     assert "at least one episode" in refused(capsys, "eval", directory, "--episodes", "0")
 
 

@@ -23,19 +23,19 @@ CASES = {
     "levels --domain labyrinth": "The domain 'labyrinth' does not come with tutelage",
     # where to write, before any work is done
     "eval RUN --out .": ". is a directory: give --out a file",
-    "eval RUN --out FILE/x.csv": "FILE is no directory. Give --out another place",
+    "eval RUN --out FILE/x.csv": "FILE is not a directory. Give --out another place",
     "eval RUN --out LOCKED/x.csv": "you may not write to LOCKED",
     "play RUN --gif .": ". is a directory: give --gif a file",
-    "play RUN --gif FILE/x.gif": "FILE is no directory",
+    "play RUN --gif FILE/x.gif": "FILE is not a directory",
     "report RUN --out .": ". is a directory: give --out a file",
-    "report RUN --out FILE/x.html": "FILE is no directory",
-    "compare RUN --out FILE": "FILE is no directory",
+    "report RUN --out FILE/x.html": "FILE is not a directory",
+    "compare RUN --out FILE": "FILE is not a directory",
     "levels --out .": ". is a directory: give --out a file",
     "levels --out mazes.gif": "mazes.gif should end with .png",
     "play RUN --gif video.png": "video.png should end with .gif",
     "eval SEALED": "you may not write to SEALED",
     "report SEALED": "you may not write to SEALED",
-    "resume SEALED": "You may not write to SEALED, where this run goes on",
+    "resume SEALED": "You may not write to SEALED, where this run continues",
     "train dr --preset tiny --out LOCKED/run": "you may not write to LOCKED",
     "play RUN --level nothing.json": "nothing.json cannot be read or written: No such file or directory",
     "train --config nothing.json": "nothing.json cannot be read or written: No such file or directory",
@@ -56,8 +56,8 @@ CASES = {
     "eval RUN --suite paper --levels labyrinth2": "Did you mean Labyrinth2?",
     "play RUN --level SixteenRoom": "Did you mean SixteenRooms",
     # directories that hold something else
-    "report FILE": "FILE is no run",
-    "eval EMPTY": "EMPTY is no run: it has no config.json",
+    "report FILE": "FILE is not a run",
+    "eval EMPTY": "EMPTY is not a run: it has no config.json",
 }
 
 
@@ -114,7 +114,7 @@ def test_snapshots_with_other_content(content, tmp_path, capsys):
     run = write_run(tmp_path / "run", "plr")
     (run.directory / "levels").mkdir()
     (run.directory / "levels" / "00000001.json").write_text(json.dumps(SNAPSHOTS[content]))
-    assert "is no snapshot of a curriculum" in refused(["report", str(run.directory), "--no-videos"], capsys)
+    assert "is not a snapshot of a curriculum" in refused(["report", str(run.directory), "--no-videos"], capsys)
 
 
 def test_a_snapshot_with_a_level_that_is_none(tmp_path, capsys):

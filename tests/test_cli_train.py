@@ -174,7 +174,7 @@ def test_a_configuration_with_an_unknown_field_is_refused(tmp_path, capsys):
 
 
 def test_there_is_nothing_to_resume_where_there_is_no_run(tmp_path, capsys):
-    assert "is no run: it has no config.json" in refused(["resume", str(tmp_path)], capsys)
+    assert "is not a run: it has no config.json" in refused(["resume", str(tmp_path)], capsys)
 
 
 def test_a_tracker_that_is_not_installed_is_named(tmp_path, capsys, monkeypatch):
@@ -198,7 +198,7 @@ def test_a_request_to_terminate_ends_cleanly_and_with_the_exit_code_that_shells_
     os.kill(process.pid, signal.SIGTERM)
     said, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, errors.decode()
-    assert f"Go on with: tutelage resume {run}" in said.decode()
+    assert f"Continue with: tutelage resume {run}" in said.decode()
 
 
 def test_a_configuration_file_keeps_its_method(tmp_path, capsys):

@@ -407,7 +407,7 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_results(tmp_path, capsys, 
     os.kill(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 130, said
-    assert "Go on with: tutelage study run small.toml" in said
+    assert "Continue with: tutelage study run small.toml" in said
     monkeypatch.chdir(tmp_path)
     Commands(Path("small.toml")).run()
     printed = capsys.readouterr().out.splitlines()

@@ -146,7 +146,7 @@ LOGS = [
         (empty, LOST, LOST),
         (halve, LOST, LOST),
         (zero, LOST, LOST),
-        (pipe, "is no regular file", "is no regular file"),
+        (pipe, "is not a regular file", "is not a regular file"),
         (garbage_row, OTHER, "is damaged in line 3: it has 1 of 4 cells"),
         (bad_utf8, OTHER, "is damaged: 'utf-8' codec can't decode"),
         (flipped_head, OTHER, "is damaged in line 2: '?its checksum|is damaged in line 2: KeyError"),
@@ -173,14 +173,14 @@ OTHERS = [
     (None, partial(all_checkpoints, rewritten(progress="far")), "resume", r"All \d+ checkpoints of .* are damaged"),
     (None, partial(all_checkpoints, rewritten(logs=None)), "resume", r"All \d+ checkpoints of .* are damaged"),
     (None, partial(all_checkpoints, rewritten(learning=5)), "resume", r"All \d+ checkpoints of .* are damaged"),
-    ("config.json", delete, "load", "is no run: it has no config.json"),
+    ("config.json", delete, "load", "is not a run: it has no config.json"),
     ("config.json", halve, "load", "config.json is not JSON"),
     ("config.json", zero, "load", "config.json is not JSON"),
     ("config.json", said("[" * 100_000), "load", "config.json is not JSON that can be read: it is nested too deeply"),
     ("config.json", said("[" * 100_000), "resume", "it is nested too deeply"),
     ("config.json", said("[]"), "resume", "A saved configuration is a file with the entry"),
     ("config.json", said_in(packages=["jax"]), "load", 'The entry "packages" of a saved configuration'),
-    ("config.json", pipe, "load", "is no regular file"),
+    ("config.json", pipe, "load", "is not a regular file"),
 ]
 
 
@@ -208,7 +208,7 @@ def test_a_file_that_is_no_snapshot_is_named(run, text):
     (run / "policy.safetensors").unlink()  # which knows what the snapshots were, as checkpoints do
     shutil.rmtree(run / "checkpoints")
     newest_snapshot(run).write_text(text)
-    with pytest.raises(InputError, match=r"\d{8}\.json is (no snapshot|not JSON that can be read)"):
+    with pytest.raises(InputError, match=r"\d{8}\.json is (not a snapshot|not JSON that can be read)"):
         Run.load(run).snapshots()
 
 
@@ -254,7 +254,7 @@ def test_a_snapshot_that_was_saved_with_other_content_can_be_done_without(run):
         mark = snapshots_tally(run / "levels", about["progress"][0]).mark()
         rewritten(logs=about["logs"] | {"levels": mark})(path)
     for verb in ("snapshots", "resume"):
-        with pytest.raises(InputError, match=r"is no snapshot of a curriculum\..* --repair-logs"):
+        with pytest.raises(InputError, match=r"is not a snapshot of a curriculum\..* --repair-logs"):
             VERBS[verb](run)
     go_on(run, repair_logs=True)
     VERBS["snapshots"](run)
@@ -480,7 +480,7 @@ def test_what_a_kill_in_the_first_moment_leaves_is_no_obstacle(whole, tmp_path, 
     run = tmp_path / "run"
     run.mkdir()
     (run / left).mkdir() if left in (STAGED, PUBLISHED) else (run / left).write_text("{")
-    with pytest.raises(InputError, match="is no run"):
+    with pytest.raises(InputError, match="is not a run"):
         go_on(run)
     train(CONFIG, run, programs=short_programs(), quiet=True)
     assert content(run).keys() == content(whole).keys()

@@ -281,7 +281,7 @@ def test_a_second_writer_is_refused(copy, programs):
 
 
 def test_what_is_no_run_is_said_to_be_none(tmp_path):
-    with pytest.raises(InputError, match=r"is no run: it has no config\.json"):
+    with pytest.raises(InputError, match=r"is not a run: it has no config\.json"):
         Run.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="is not JSON"):
@@ -305,7 +305,7 @@ def test_commands_for_a_run_work_as_printed(tmp_path):
 def test_a_run_that_is_only_staged_is_not_found(copy, tmp_path):
     shutil.copytree(copy, copy / STAGED)
     (copy / "config.json").unlink()
-    with pytest.raises(InputError, match="is no run and holds none"):
+    with pytest.raises(InputError, match="is not a run and contains none"):
         find_runs([tmp_path])
 
 

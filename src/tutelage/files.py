@@ -48,7 +48,7 @@ def write_atomically(path: str | Path, content: bytes | str) -> None:
 
 @contextmanager
 def sole_writer(directory: Path) -> Iterator[None]:
-    """Be the only one who writes to a directory. The kernel lifts the locks when a process ends, however it ends."""
+    """Hold the lock of a directory. The kernel releases it when the process ends, however it ends."""
     directory.mkdir(parents=True, exist_ok=True)
     # the directory's lock cannot be deleted; the file's also works between hosts that share a file system
     places = {directory: os.O_RDONLY | os.O_DIRECTORY, directory / LOCK: os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW}
@@ -71,19 +71,19 @@ def sole_writer(directory: Path) -> Iterator[None]:
 
 
 def read(path: Path, missing: bytes | None = None) -> bytes:
-    """What a file holds, or what to take for it if it is not there."""
+    """The bytes of a file, or `missing` if there is no such file."""
     if missing is not None and not path.exists():
         return missing
     if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise DamagedError(f"{path} is no regular file.")
+        raise DamagedError(f"{path} is not a regular file.")
     return path.read_bytes()
 
 
 def read_json(path: Path) -> Json:
-    """What a file of JSON says.
+    """The content of a JSON file.
 
     Raises:
-        DamagedError: if it says nothing that can be understood.
+        DamagedError: if it is not JSON.
     """
     try:
         return json.loads(read(path))
@@ -115,7 +115,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file; a last line that is still being written is left out.
 
     Raises:
-        DamagedError: if it is no text, or a row has more or fewer cells than the head.
+        DamagedError: if it is not text, or a row has more or fewer cells than the head.
     """
     return parse_csv(path, read(path, b""))
 
@@ -133,12 +133,12 @@ def parse_csv(path: Path, data: bytes) -> list[dict[str, str]]:
 
 
 class Mark(NamedTuple):
-    """What something that only grows held at one moment, so that a loss is noticed later."""
+    """The size and digest of a log or a directory at one moment, by which a later loss is noticed."""
 
     size: int
     """How many lines or files."""
     digest: str | None
-    """Of their bytes; None if they are never the same twice, and must not make anything else differ."""
+    """Of their bytes; None for timing, which differs between runs that are otherwise equal."""
 
 
 class Tally:
@@ -161,7 +161,7 @@ class Log:
     """A CSV file that grows row by row and stays open."""
 
     def __init__(self, path: Path, columns: Sequence[str], kept: bytes = b"", *, exact: bool = True) -> None:
-        """Begin a log, or go on after what is `kept` of it.
+        """Begin a log, or continue after what is `kept` of it.
 
         Args:
             path: its file, which is replaced, so that no link to it or from it is written through.
@@ -193,7 +193,7 @@ class Log:
         self._tally.add(data, data.count(b"\n"))
 
     def sync(self) -> Mark:
-        """Wait until all rows are on the disk itself, where a power cut does not reach them. What they are then.
+        """Flush all rows to the disk, and return their mark.
 
         Raises:
             InputError: if another process has deleted, replaced or changed the file.
@@ -208,12 +208,12 @@ class Log:
         return mark if self._exact else mark._replace(digest=None)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 def marked(path: Path, data: bytes, mark: Mark) -> bytes:
-    """The lines of a log that it held when it was marked, of all that it holds now.
+    """The lines that a log held when it was marked.
 
     Raises:
         DamagedError: if they are not, or not all, there.
@@ -244,7 +244,7 @@ def _sync_directory(directory: Path) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Let an error of the file system say which file was to be written: a full disk's does not."""
+    """Add the file's name to errors of the file system; that of a full disk lacks it."""
     try:
         yield
     except OSError as error:

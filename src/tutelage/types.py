@@ -181,7 +181,7 @@ class Design:
 
 
 def _array(value: Json, like: jax.ShapeDtypeStruct) -> NDArray[Any]:
-    """Nested lists as an array of the given shape and dtype, or an `InputError` if they are none."""
+    """Nested lists as an array of the given shape and dtype, or an `InputError` if they cannot be one."""
     try:
         with np.errstate(all="ignore"):
             found = np.asarray(value)

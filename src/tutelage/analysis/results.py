@@ -492,7 +492,7 @@ def _checked(snapshot: Json, directory: Path) -> Snapshot | None:
         found = f"one of its levels is {json.dumps(bad[0]):.40}"
     else:
         return snapshot if snapshot["entries"] else None
-    raise InputError(f"A file in {directory / 'levels'} is no snapshot of a curriculum: {found}. Remove the file.")
+    raise InputError(f"A file in {directory / 'levels'} is not a snapshot of a curriculum: {found}. Remove the file.")
 
 
 def _has(value: Json, types: Mapping[str, Any]) -> bool:

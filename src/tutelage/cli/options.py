@@ -58,7 +58,7 @@ def check_directory(directory: Path, option: str, path: Path | None = None) -> N
     path = path or directory
     while not directory.exists() and directory != directory.parent:
         directory = directory.parent
-    problem = None if directory.is_dir() else f"{directory} is no directory"
+    problem = None if directory.is_dir() else f"{directory} is not a directory"
     if problem is None and not os.access(directory, os.W_OK | os.X_OK):
         problem = f"you may not write to {directory}"
     if problem:

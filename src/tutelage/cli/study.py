@@ -50,7 +50,7 @@ class _File:
 
 @dataclass(frozen=True)
 class RunStudy(_File):
-    """Run what is not done yet, on this machine or on a Ray cluster. The same command goes on after a stop."""
+    """Run what is not done yet, on this machine or on a Ray cluster. The same command continues after a stop."""
 
     processes: int | None = None
     """How many runs at a time on this machine (default: as many as its cores allow)."""

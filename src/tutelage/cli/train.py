@@ -154,14 +154,14 @@ class Train(Generic[S]):
 
 @dataclass(frozen=True)
 class Resume:
-    """Go on with a run that was stopped or killed, or make it longer."""
+    """Continue a run that was stopped or killed, or make it longer."""
 
     directory: Positional[Path]
     """The run's directory, or that of all seeds that were trained together."""
     total_steps: int | None = None
-    """Go on until so many environment steps, instead of those planned."""
+    """Continue until this many environment steps, instead of those planned."""
     total_updates: int | None = None
-    """Go on until so many gradient updates, instead of those planned."""
+    """Continue until this many gradient updates, instead of those planned."""
     allow: tuple[str, ...] = ()
     """Modules of your own that the run names and that may be imported."""
     track: TrackerName | None = None
@@ -173,7 +173,7 @@ class Resume:
     processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
-        """Go on to the end."""
+        """Continue to the end."""
         if group := Group.read(self.directory, self.allow):
             if self.total_steps or self.total_updates or self.repair_logs or self.processes != Processes():
                 raise InputError(f"{self.directory} holds several seeds: resume them one by one with these options.")
@@ -184,7 +184,7 @@ class Resume:
         keep_programs()
         run = Run.load(self.directory, self.allow)
         if not os.access(self.directory, os.W_OK | os.X_OK):
-            raise InputError(f"You may not write to {self.directory}, where this run goes on: copy it, or change that.")
+            raise InputError(f"You may not write to {self.directory}, where this run continues; copy it elsewhere.")
         try:
             run = resume(
                 self.directory,
@@ -372,11 +372,11 @@ def _ended(run: Run) -> None:
         print(f"{run.title}: done. The run is in {run.directory}.")
     else:
         again = run.command("resume", str(run.directory))
-        print(f"{run.title}: paused at {saved.progress.steps:,} steps. Go on with: {again}")
+        print(f"{run.title}: paused at {saved.progress.steps:,} steps. Continue with: {again}")
 
 
 def _stopped(run: Run) -> None:
-    _print(f"Stopped, and all is saved. Go on with: {run.command('resume', str(run.directory))}")
+    _print(f"Stopped, and all is saved. Continue with: {run.command('resume', str(run.directory))}")
 
 
 def _print(sentence: str) -> None:

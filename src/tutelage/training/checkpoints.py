@@ -1,4 +1,4 @@
-"""Checkpoints: arrays and a few words about them in one file, that is whole or is not there.
+"""Checkpoints: arrays and a description in one file, written whole or not at all.
 
 The format is safetensors: it holds numbers and strings only, so a file from a stranger cannot run code. A digest over
 all of it is kept as well, because a disk may also lose bits in the middle of a file.
@@ -38,7 +38,7 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
 
 
 def write(path: Path, tree: Any, about: Json) -> None:
-    """Save a pytree's arrays, and what is to be known about them."""
+    """Save a pytree's arrays, and a description of them."""
     arrays = named_arrays(tree)
     words = json.dumps(about)
     # one entry only: the library writes several in an order that changes from one time to the next
@@ -82,7 +82,7 @@ def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
 
 
 def file_of(directory: Path, iteration: int) -> Path:
-    """Where the checkpoint after so many iterations is kept."""
+    """The file of an iteration's checkpoint."""
     return directory / f"{iteration:08}{SUFFIX}"
 
 

@@ -128,7 +128,7 @@ class Config(Generic[S]):
     storage: Annotated[Storage, OmitArgPrefixes] = Storage()
 
     def curriculum(self) -> Curriculum:
-        """All of it put together, ready to run."""
+        """The curriculum that it describes, ready to run."""
         self.check()
         domain = self.setup.domain()
         teacher = self.setup.teacher(domain) if self.method.generator.learns else None
@@ -147,7 +147,7 @@ class Config(Generic[S]):
         return curriculum
 
     def check(self) -> None:
-        """Refuse numbers that mean nothing."""
+        """Refuse numbers that are out of range."""
         least = {
             "total_steps": (self.total_steps, 1),
             "total_updates": (1 if self.total_updates is None else self.total_updates, 1),
@@ -207,7 +207,7 @@ class Config(Generic[S]):
         return ["--allow", *modules] if modules else []
 
     def learning(self) -> dict[str, Json]:
-        """What decides the course of learning, and must be the same to go on from a checkpoint: by dotted name."""
+        """What decides the course of learning, and must be the same to continue from a checkpoint: by dotted name."""
         free = {"evaluation", "storage"} | (set() if self.anneal_lr else {"total_steps", "total_updates"})
         return flat({name: value for name, value in self.to_json().items() if name not in free})
 
@@ -222,7 +222,7 @@ class Config(Generic[S]):
         return config
 
     def _expected_updates(self, ppo: PPO, teacher: bool = False) -> int:
-        """How many gradient updates the run will make, as far as one can know before."""
+        """The expected number of gradient updates of the run."""
         method = self.method
         learns = 1.0 if method.train_on_new else method.replay_rate  # the share of iterations
         iterations = self.total_steps / (self.num_envs * self.num_steps * method.mean_rollouts)

@@ -7,7 +7,7 @@
       evaluations.csv         a row for each test level and evaluation
       episodes.csv            a row for each of their episodes
       levels/00000120.json    a snapshot of the curriculum after iteration 120
-      checkpoints/, archive/  all that is needed to go on
+      checkpoints/, archive/  all that is needed to continue
       policy.safetensors      the student's parameters, and what the logs held when they were saved
       report.html             what `tutelage report` makes of it
       eval-*.csv, *.gif       what `tutelage eval` and `tutelage play` found; episodes-*.csv: each of eval's episodes
@@ -80,7 +80,7 @@ class Progress(NamedTuple):
     """Its gradient updates."""
 
     def finished(self, config: Config[Any]) -> bool:
-        """Whether that is all that was asked for."""
+        """Whether the run has reached its planned length."""
         limit = config.total_updates
         return self.steps >= config.total_steps or (limit is not None and self.updates >= limit)
 
@@ -149,7 +149,7 @@ class Run:
         try:
             content = read_json(published if published.exists() else directory / CONFIG)
         except (FileNotFoundError, NotADirectoryError):
-            raise InputError(f"{directory} is no run: it has no {CONFIG}.") from None
+            raise InputError(f"{directory} is not a run: it has no {CONFIG}.") from None
         return cls(directory, read_config(content, allow))
 
     @classmethod
@@ -160,7 +160,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """What to call it in a table."""
+        """Its name in tables."""
         return f"{self.config.method.name}, seed {self.config.seed}"
 
     @cached_property
@@ -245,7 +245,7 @@ class Run:
 
 
 def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Run]:
-    """Open the runs that lie at `paths`, and those inside of directories that are none themselves."""
+    """Open the runs at `paths`, and those inside of directories that are not runs themselves."""
     found: list[Path] = []
     for path in map(Path, paths):
         if (path / CONFIG).exists() or not path.is_dir():
@@ -253,14 +253,12 @@ def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Ru
         elif inside := sorted(file.parent for file in path.rglob(CONFIG) if not file.parent.name.startswith(".")):
             found += inside
         else:
-            raise InputError(
-                f"{path} is no run and holds none: give a directory with a {CONFIG}, or one of such directories."
-            )
+            raise InputError(f"{path} is not a run and contains none: give a directory with a {CONFIG}, or of runs.")
     return [Run.load(directory, allow) for directory in found]
 
 
 def write_config(directory: Path, config: Config[Any]) -> None:
-    """Write down what a run is asked to do, and what it runs with; never anything else of the process."""
+    """Write the configuration and the versions of packages; nothing else of the process, such as its environment."""
     content = {
         "tutelage": metadata.version("tutelage"),
         "packages": {name: metadata.version(name) for name in PACKAGES},
@@ -359,5 +357,5 @@ def read_snapshot(path: Path) -> dict[str, Json]:
         or not all(isinstance(content.get(name), int) for name in PROGRESS)
         or not all(isinstance(entry, dict) and entry.keys() >= SNAPSHOT_ENTRY for entry in entries)
     ):
-        raise DamagedError(f"{path} is no snapshot of a curriculum.")
+        raise DamagedError(f"{path} is not a snapshot of a curriculum.")
     return content

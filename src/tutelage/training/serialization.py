@@ -1,4 +1,4 @@
-"""Configurations as plain data, and what a user brings along by name.
+"""Configurations as plain data, with functions and classes by name.
 
 A function or a class in a configuration is written by its name: `max-mc` if it comes with the library, `module:name` if
 it is a user's own. Reading such a file imports a module only if the caller allows that module: a file from a stranger
@@ -49,14 +49,14 @@ LIBRARY: dict[str, Any] = {_word(thing): thing for thing in (*SCORES, *PRIORITIZ
 
 
 def name_of(thing: Any) -> str:
-    """How files and the command line call a function or a class."""
+    """The name of a function or a class in files and on the command line."""
     for name, known in LIBRARY.items():
         if known is thing:
             return name
     qualified = getattr(thing, "__qualname__", "<>")
     if "<" in qualified:
         raise InputError(
-            f"{thing!r} has no name that could be saved: define it at the top level of a module instead of inside a "
+            f"{thing!r} has no name that could be saved: define it at the top level of a module, not inside a "
             "function or as a lambda."
         )
     return f"{thing.__module__}:{qualified}"
@@ -69,8 +69,7 @@ def find(name: str, allow: Iterable[str] = ()) -> Any:
     module, colon, attribute = name.partition(":")
     if not (colon and module and attribute) or module.startswith("."):
         raise InputError(
-            f"There is no {name!r} in tutelage. A thing of your own is named module:name; the library has "
-            f"{', '.join(LIBRARY)}."
+            f"There is no {name!r} in tutelage. Name your own as module:name; the library has {', '.join(LIBRARY)}."
         )
     if module not in allow:
         raise InputError(
@@ -99,7 +98,7 @@ def imported(name: str) -> Any:
 
 
 def named_or_imported(name: str) -> Any:
-    """What a user asks for by name on the command line, which is leave enough to import it."""
+    """What a user names on the command line, which allows its import."""
     return find(name, allow=[name.partition(":")[0]])
 
 

@@ -1,4 +1,4 @@
-"""What a curriculum looks like at one moment: its levels, with scores, ancestry and true regret."""
+"""Snapshots of a curriculum: its levels at one moment, with scores, ancestry and true regret."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Snapshots:
         return float(np.mean([seen["optimal_return"] - seen["return"] for seen in found]))
 
     def _play(self, params: Params, levels: Level, count: int, key: Key) -> list[dict[str, Json]]:
-        """What is to be said of each level, as many at a time as in training."""
+        """What is known of each level, found for as many at a time as in training."""
         batch, found = self.curriculum.parts.num_envs, []
         for start in range(0, count, batch):
             some = np.minimum(np.arange(start, start + batch), count - 1)  # the last one fills up the last batch

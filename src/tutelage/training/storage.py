@@ -1,4 +1,4 @@
-"""How a run gets on the disk, such that a kill at any moment leaves one that can be used.
+"""How a run is written, such that a kill at any moment leaves one that can be resumed.
 
 A new run is staged inside `.tutelage-staged/`: its configuration, empty logs and a checkpoint of iteration 0. After its
 first iteration that directory is renamed to `.tutelage-published/`. This rename is the moment at which the new run
@@ -83,8 +83,8 @@ def check_free(directory: Path, *, overwrite: bool = False) -> None:
         raise InputError(f"{directory} is not empty and holds no run; choose another directory.")
     if found and not overwrite:
         raise InputError(
-            f"{directory} already holds a run. Go on with it (tutelage resume), choose another directory, or ask for "
-            "it to be overwritten (--overwrite)."
+            f"{directory} already holds a run. Continue it (tutelage resume), choose another directory, or "
+            "replace it (--overwrite)."
         )
 
 
@@ -167,15 +167,15 @@ def _newest(run: Run) -> tuple[checkpoints.Checkpoint, Saved]:
         for directory in (CHECKPOINTS, ARCHIVE)
         for number, path in numbered(run.directory / directory, checkpoints.SUFFIX).items()
     ]
-    anew = f"or train anew: {run.command('train', '--config', str(run.directory / CONFIG))}"
+    again = f"or train from the start: {run.command('train', '--config', str(run.directory / CONFIG))}"
     if not found:
-        raise InputError(f"{run.directory} has no checkpoint to resume from. Put one there, {anew}")
+        raise InputError(f"{run.directory} has no checkpoint to resume from. Put one there, {again}")
     for number, path in sorted(found, key=lambda each: -each[0]):
         try:
             checkpoint = checkpoints.read(path)
             saved = Saved.parse(path, checkpoint.about)
             if saved.progress.iteration != number or not isinstance(checkpoint.about.get("learning"), dict):
-                raise DamagedError(f"{path} is not what its name says.")
+                raise DamagedError(f"{path} does not belong to the iteration in its name.")
         except DamagedError as error:
             say(f"{error} Looking for the checkpoint before it.")
             continue
@@ -185,7 +185,7 @@ def _newest(run: Run) -> tuple[checkpoints.Checkpoint, Saved]:
                 f"{'; '.join(unlike)}."
             )
         return checkpoint, saved
-    raise InputError(f"All {len(found)} checkpoints of {run.directory} are damaged. Put a whole one there, {anew}")
+    raise InputError(f"All {len(found)} checkpoints of {run.directory} are damaged. Put a whole one there, {again}")
 
 
 def _unreadable_snapshots(directory: Path) -> list[Path]:
@@ -272,7 +272,7 @@ class RunWriter:
         self._logs[name].append(*({**row, CRC: row_crc(row)} if name == TIMING else row for row in rows))
 
     def snapshot(self, progress: Progress, content: Mapping[str, Json]) -> None:
-        """Write down what the curriculum looks like."""
+        """Write a snapshot of the curriculum."""
         self._check_place()
         path = self.place / LEVELS / f"{progress.iteration:08}.json"
         data = json.dumps(progress._asdict() | dict(content)).encode()
@@ -280,7 +280,7 @@ class RunWriter:
         self._snapshots.add(path.name.encode() + data)
 
     def checkpoint(self, state: State, progress: Progress, *, archive: bool = False) -> None:
-        """Save all that is needed to go on, maybe for good."""
+        """Save all that is needed to continue; with `archive` it is never deleted."""
         self._check_place()
         marks = self._marks()
         about = {"learning": self.run.config.learning(), "progress": progress, "logs": marks}
@@ -318,7 +318,7 @@ def protagonist(state: State) -> Params:
 
 
 def say(sentence: str) -> None:
-    """Print something that is no error."""
+    """Print a notice on standard error."""
     print(f"tutelage: {sentence}", file=sys.stderr, flush=True)
 
 

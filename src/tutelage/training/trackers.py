@@ -21,16 +21,16 @@ class Tracker(Protocol):
     """Takes scalars."""
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Numbers by name, after so many environment steps."""
+        """Numbers by name, after `step` environment steps."""
         ...
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Finish tracking."""
         ...
 
 
 def check_tracker(name: TrackerName | None) -> None:
-    """Refuse a tracker whose package is not there, before anything is done."""
+    """Refuse a tracker whose package is not installed, before any work."""
     if name is not None:
         _imported(_MODULES[name], name)
 
