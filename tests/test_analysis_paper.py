@@ -280,7 +280,7 @@ def refusal(arguments: list[str], capsys) -> str:
 
 def test_bad_input_ends_with_a_sentence(runs: Path, tmp_path: Path, capsys):
     assert "Name at least one run or study" in refusal([], capsys)
-    assert "is no run" in refusal([str(tmp_path / "nowhere")], capsys)
+    assert "is not a run" in refusal([str(tmp_path / "nowhere")], capsys)
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "runs.csv").write_text("variant,method,seed\ndr,dr,0\n")

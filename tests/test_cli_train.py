@@ -111,7 +111,7 @@ def test_seeds_get_a_directory_each_and_are_resumed_together(tmp_path, capsys):
     main([*options, "--pause-at", "1"])
     said = capsys.readouterr().out
     assert "2 seeds, 2 at a time with" in said
-    assert f"2 paused.\nGo on with: tutelage resume {out}\n" in said
+    assert f"2 paused.\nContinue with: tutelage resume {out}\n" in said
     first = Run.load(out / "seed-5")
     assert first.metrics()["iteration"].tolist() == [1]
     shutil.rmtree(out / "seed-6")  # as if it had not begun

@@ -84,7 +84,7 @@ def test_a_lost_node_and_an_interrupt_change_nothing(cluster, tmp_path):
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "lost 1×" in said
-    assert f"Go on with: tutelage study run small.toml --ray {cluster.address}" in said
+    assert f"Continue with: tutelage study run small.toml --ray {cluster.address}" in said
     stopped = saved(lost)
     assert before < stopped < 400, "it was interrupted in the middle, and saved"
 

@@ -41,7 +41,7 @@ def conclude(jobs: Sequence[Job], requests: Sequence[int], command: str) -> None
         if job.status == "failed":
             print(f"{job.run.variant}, seed {job.run.seed} failed; see {job.run.log}")
     if count["stopped"] or count["paused"]:
-        print(f"Go on with: {command}")
+        print(f"Continue with: {command}")
     if count["stopped"]:
         raise SystemExit(128 + requests[0])
     if count["failed"]:
