@@ -111,7 +111,7 @@ class TrainingSpeed:
         peak, work = timing.product_peak(), timing.student_flops(parts, features=400, hidden=256, inputs=148)
         print(f"Matrix products peak at {peak / 1e9:.0f} GFLOP/s and a step of DR takes {work / 1e6:.1f} MFLOP: the")
         print(f"roofline is {peak / work:,.0f} steps/s, of which DR reaches {rate * work / peak:.0%}.")
-        insert, replay = (1e3 * seconds for seconds in timing.time_curator(Curator(), parts))
+        insert, replay = (1e3 * spent.wall for spent in timing.time_curator(Curator(), parts)[:2])
         print(f"The curator takes in {self.num_envs} levels in {insert:.1f} ms and replays them in {replay:.1f} ms.")
 
     def _paper(self, name: str) -> tuple[Method, Parts]:
@@ -187,12 +187,52 @@ class RacingSpeed:
         print(f"The environment takes {seconds:.2f} s of all cores together: {share:.0%} of an iteration of DR.")
 
 
+@dataclass(frozen=True)
+class Scaling:
+    """How cost grows with the buffer, the batch and the devices, in CPU seconds of all cores together.
+
+    Unlike wall-clock time, they hardly depend on what else the machine does.
+    """
+
+    capacities: tuple[int, ...] = (4096, 32768, 262144, 1048576)
+    """Buffer sizes K to measure, with the first batch size."""
+    batches: tuple[int, ...] = (32, 256, 2048, 8192)
+    """Batch sizes B to measure, with the first buffer size."""
+    devices: tuple[int, ...] = (1, 2, 4)
+    """Numbers of devices to measure an iteration of PLR⊥ on (laptop preset); more than cores are virtual."""
+    repeats: int = 3
+    """How many times each is run; the best counts."""
+
+    def run(self) -> None:
+        """Print a table for each."""
+        if min(*self.capacities, *self.batches, *self.devices, self.repeats) < 1:
+            raise InputError("capacities, batches, devices and repeats must be at least 1.")
+        use_cores(max(self.devices))
+        config = replace(MazeSetup.preset("laptop", "plr-perp"), evaluation=Evaluation(), devices=1)
+        parts = config.curriculum().parts
+        print(f"{'K':>9} {'B':>6} {'buffer':>10} {'insert':>12} {'replay':>12}")
+        pairs = [(k, self.batches[0]) for k in self.capacities] + [(self.capacities[0], b) for b in self.batches[1:]]
+        for capacity, batch in pairs:
+            curator = Curator(capacity=capacity)
+            insert, replay, size = timing.time_curator(curator, replace(parts, num_envs=batch), self.repeats)
+            print(
+                f"{capacity:9,} {batch:6,} {size / 2**20:7.1f} MB {1e3 * insert.processor:9.1f} ms "
+                f"{1e3 * replay.processor:9.1f} ms",
+                flush=True,
+            )
+        names = {f"{n} devices": n for n in self.devices}
+        print(f"{'':>10} {'explore':>12} {'exploit':>12}")
+        for name, spent in timing.time_training(dict.fromkeys(names, (config.method, parts)), self.repeats, names):
+            print(f"{name:>10} {spent.processor:10.3f} s {spent.exploit_processor or 0:10.3f} s", flush=True)
+
+
 def main() -> None:
     """Measure what the command line asks for."""
     verbs: Any = (
         Annotated[EnvSpeed, subcommand("env")]
         | Annotated[TrainingSpeed, subcommand("train")]
         | Annotated[RacingSpeed, subcommand("racing")]
+        | Annotated[Scaling, subcommand("scaling")]
         | Annotated[Commits, subcommand("commits")]
     )
     try:

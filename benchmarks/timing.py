@@ -44,19 +44,26 @@ class Timing:
     """None for a method that never replays."""
     processor: float
     """Seconds of all cores together that `explore` takes."""
+    exploit_processor: float | None = None
+    """And `exploit`."""
 
     def iteration(self, replay_rate: float) -> float:
         """Seconds that an iteration takes on average."""
         return self.explore if self.exploit is None else (1 - replay_rate) * self.explore + replay_rate * self.exploit
 
 
-def time_training(candidates: Mapping[str, tuple[Method, Parts]], repeats: int) -> Iterator[tuple[str, Timing]]:
-    """Time one iteration of each candidate, in turns; buffers are full, as they are for most of a training."""
+def time_training(
+    candidates: Mapping[str, tuple[Method, Parts]], repeats: int, devices: Mapping[str, int] | None = None
+) -> Iterator[tuple[str, Timing]]:
+    """Time one iteration of each candidate, in turns; buffers are full, as they are for most of a training.
+
+    Each runs on all devices, or on as many as `devices` says.
+    """
     key = jax.random.key(0)
     programs: dict[str, list[Callable[[], Spent]]] = {}
     compiled = {}
     for name, (method, parts) in candidates.items():
-        curriculum = Curriculum(method, parts)
+        curriculum = Curriculum(method, parts, (devices or {}).get(name))
         state = jax.block_until_ready(_fill(method, parts, curriculum.init(key), key))
         start = time.perf_counter()
         turns = [_turn(curriculum.explore, state, key)]
@@ -69,7 +76,8 @@ def time_training(candidates: Mapping[str, tuple[Method, Parts]], repeats: int) 
     for name, best in seconds.items():
         walls = [spent.wall for spent in best]
         exploit = walls[1] if len(walls) > 1 else None
-        yield name, Timing(compiled[name] - sum(walls), walls[0], exploit, best[0].processor)
+        processor = [spent.processor for spent in best]
+        yield name, Timing(compiled[name] - sum(walls), walls[0], exploit, *processor)
 
 
 def time_program(program: Callable[[], Any], repeats: int) -> Spent:
@@ -101,8 +109,8 @@ def student_flops(parts: Parts, features: int, hidden: int, inputs: int) -> floa
     return (encoder + memory) + parts.ppo.epochs * (2 * encoder + 3 * memory)
 
 
-def time_curator(curator: Curator, parts: Parts, repeats: int = 10) -> tuple[float, float]:
-    """Seconds that a full buffer needs to take in a batch of new levels, and to choose and rescore one."""
+def time_curator(curator: Curator, parts: Parts, repeats: int = 10) -> tuple[Spent, Spent, int]:
+    """What a full buffer takes to take in a batch of new levels, and to choose and rescore one; and its bytes."""
     key = jax.random.key(0)
     level = jax.eval_shape(parts.domain.design.sample, key)
     buffer = jax.jit(partial(_filled, curator, parts))(curation.empty(curator, level), key)
@@ -119,8 +127,8 @@ def time_curator(curator: Curator, parts: Parts, repeats: int = 10) -> tuple[flo
         buffer, best = curation.update_best_return(buffer, slots, scores)
         return curation.rescore(buffer, slots, best)
 
-    insert, rescore = (time_program(partial(f, buffer), repeats).wall for f in (take_in, replay))
-    return insert, rescore
+    insert, rescore = (time_program(partial(f, buffer), repeats) for f in (take_in, replay))
+    return insert, rescore, sum(x.nbytes for x in jax.tree.leaves(buffer))
 
 
 def _best(repeats: int, programs: Mapping[str, list[Callable[[], Spent]]]) -> dict[str, list[Spent]]:

@@ -54,6 +54,16 @@ def test_elsewhere_a_plain_line_now_and_then(clock, capsys):
     assert "\x1b" not in "".join(lines)
 
 
+def test_a_stage_is_shown_until_the_next_update(clock, capsys):
+    bar = ProgressBar("dr", 1000)
+    bar.stage("compiling …")
+    assert capsys.readouterr().err == "dr: compiling …\n"
+    assert "0/1.00k steps, compiling …" in on_a_terminal(bar)
+    clock[0] = 10
+    bar.update(10)
+    assert "compiling" not in on_a_terminal(bar)
+
+
 def test_sentences_are_printed_unless_quiet(capsys):
     with ProgressBar("dr", 10) as bar:
         bar.write("on the suite [bold]paper[/], mean solved 0.100")

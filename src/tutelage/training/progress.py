@@ -35,6 +35,7 @@ class ProgressBar:
 
         self.total, self.title, self.unit, self.done, self.quiet = total, title, unit, done, quiet
         self.facts: dict[str, str] = {}
+        self._stage = ""
         self._console = Console(file=sys.stderr, highlight=False)
         self._live: Any = None
         self._seen = deque([(time.monotonic(), done)])
@@ -51,9 +52,16 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def stage(self, text: str) -> None:
+        """What takes long now, until the next update: beside the bar, or in a plain line."""
+        self._stage = text
+        if not self._live:
+            self.write(f"{self.title}: {text}")
+
     def update(self, count: int, metrics: Mapping[str, float] | None = None) -> None:
         """So much more is done, in an iteration with these metrics."""
         self.done += count
+        self._stage = ""
         self.facts |= latest(metrics or {})
         now = time.monotonic()
         self._seen.append((now, self.done))
@@ -79,6 +87,8 @@ class ProgressBar:
         return "; ".join([f"{self.title}: {share}, {self._pace(short=False)}", *self._fact_texts()])
 
     def _pace(self, *, short: bool) -> str:
+        if self._stage:
+            return self._stage
         (start, before), (now, done) = self._seen[0], self._seen[-1]
         rate = (done - before) / (now - start) if now > start else 0.0
         if not rate:

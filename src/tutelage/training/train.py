@@ -276,6 +276,7 @@ def _loop(
     replays = _Replays(curriculum, keys.train)
     tracking: Tracker | None = None
     waiting: _Played | None = None
+    compiled = set[bool]()
 
     def log(played: _Played, more: Mapping[str, float] | None = None) -> float:
         """Read an iteration's metrics, and write them down. When that was done."""
@@ -304,6 +305,9 @@ def _loop(
         while not progress.finished(config) and (pause_at is None or progress.steps < pause_at):
             start, before = time.perf_counter(), progress
             replay = replays(state, before.iteration)
+            if replay not in compiled:
+                compiled.add(replay)
+                bar.stage("compiling …")
             asked = mesh.highest(requests[0] if requests else 0, curriculum.mesh) if jax.process_count() > 1 else None
             state, metrics = curriculum.dispatch(state, jax.random.fold_in(keys.train, before.iteration), replay)
             progress = _advanced(before, config, curriculum, replay)
