@@ -413,9 +413,9 @@ def level_table(comparison: Comparison, beside: Mapping[str, Mapping[str, tuple[
             known = [(cells[j], j) for j in side if cells[j] is not None]
             if known:
                 best, error = max((cell for cell, _ in known if cell), key=lambda cell: cell[0])
-                bold |= {(i, j + 1) for cell, j in known if cell and cell[0] >= best - np.nan_to_num(error)}
+                bold |= {(i, j + 1) for cell, j in known if cell and cell[0] >= best - np.nan_to_num(error) - 1e-9}
         rows.append([level, *("–" if x is None else plus_minus(*x, n) for x, n in zip(cells, digits, strict=True))])
-    runs = {display(label): f"{len(x)} seeds" for label, x in comparison.scores.items()}
+    runs = {display(label): f"{len(x)} seed{'s' * (len(x) > 1)}" for label, x in comparison.scores.items()}
     head = ["mean ± standard error", *(f"{n} ({runs[n]})" for n in measured), *(f"{n} (published)" for n in beside)]
     return Table(head, rows, comparison.title, bold=bold)
 
