@@ -146,16 +146,16 @@ def leave(code: int) -> None:
 
 
 def read(tree: Any) -> Any:
-    """Arrays that all devices hold, as NumPy's. If a collective fails on one device of this process, it says so."""
+    """What one program gave to all devices, as NumPy's. If a collective fails on one device, this process says so."""
     if jax.process_count() > 1:
         # a device that waits for another one of this process never hears that this one has lost a third
-        left = [shard.data for x in jax.tree.leaves(tree) for shard in x.addressable_shards]
+        left, pause = [shard.data for shard in jax.tree.leaves(tree)[0].addressable_shards], 1e-4
         while left:
             for x in left:
                 if x.is_ready():
                     x.block_until_ready()  # this is what raises
-            left = [x for x in left if not x.is_ready()]
-            time.sleep(1e-4 if left else 0)
+            left, pause = [x for x in left if not x.is_ready()], min(1.5 * pause, 5e-3)
+            time.sleep(pause if left else 0)
     return jax.device_get(tree)
 
 
