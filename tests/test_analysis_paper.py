@@ -249,6 +249,9 @@ def test_a_study_is_drawn_from_its_small_files_alone(runs: Path, tmp_path: Path)
         if not one.name.endswith(("curves", "returns", "complexity")):  # these are averaged between evaluations
             assert json.dumps([*one.rows], default=str) == json.dumps([*other.rows], default=str), one.name
     assert (tmp_path / "small" / "levels.json").stat().st_size < 20_000
+    assert {row["policy"] for row in rows(tmp_path / "small" / "eval.csv")} == {
+        f"{method}/seed-{seed}" for method in ("dr", "repaired") for seed in range(SEEDS)
+    }, "a study's files name no directories"
 
 
 def test_the_command(runs: Path, tmp_path: Path, capsys):

@@ -6,7 +6,7 @@ updates in as many steps. The paper shows both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -277,10 +277,10 @@ def regret_rows(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def regret_tables(results: Results, name: Callable[[str], str] = str) -> list[Table]:
+def regret_tables(rows: Iterable[Mapping[str, Any]], name: Callable[[str], str] = str) -> list[Table]:
     """The same for people: a table for each suite and level, methods downwards."""
     places: dict[tuple[str, str], dict[str, dict[float, str]]] = {}
-    for row in regret_rows(results):
+    for row in rows:
         methods = places.setdefault((row["suite"], row["level"]), {})
         cells = methods.setdefault(f"{name(row['method'])} ({row['runs']})", {})
         cells[row["worst"]] = plus_minus(row["mean"], row["standard_error"], 3)

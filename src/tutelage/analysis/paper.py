@@ -523,10 +523,10 @@ def _minimum(part: _Part, source: _Source) -> Iterator[Exhibit]:
 
 
 def _regret(part: _Part, source: _Source) -> Iterator[Exhibit]:
-    tables = regret_tables(source.results, display)
-    if not tables:
+    rows = [row for row in regret_rows(source.results) if row["suite"] == "robustness"]
+    if not rows:
         raise InputError("No run has regrets: tutelage eval RUNS --suite robustness --episodes 10000.")
-    yield part.exhibit(source.setting(), tables=tables, rows=regret_rows(source.results))
+    yield part.exhibit(source.setting(), tables=regret_tables(rows, display), rows=rows)
 
 
 def _walls(part: _Part, source: _Source) -> Iterator[Exhibit]:

@@ -51,7 +51,7 @@ class Compare:
         results = Results(find_results(self.runs, self.allow))
         study = results.study(self.suite, self.metric)
         comparisons = list(self._comparisons(study))
-        show(*(table for each in comparisons for table in each.tables()), *regret_tables(results))
+        show(*(table for each in comparisons for table in each.tables()), *regret_tables(regret_rows(results)))
         for name, content in self._files(results, comparisons):
             write_atomically(self.out / name, content)
         print(f"\nTables and figures are in {self.out}.")

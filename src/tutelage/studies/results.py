@@ -1,7 +1,7 @@
 """A study's results as small tidy files, which can be kept when the run directories are gone.
 
 evaluations.csv    a row for each run, evaluation and test level
-episodes.csv       a row for each episode of a run's last evaluation, and of `tutelage eval`
+episodes.csv       a row for each episode of a run's last evaluation, and of `tutelage eval` with at most 1,000 episodes
 training.csv       a row for each run and evaluation: metrics, averaged since the evaluation before
 runs.csv           a row for each run: how far it came, how long it took, and the options it was started with
 eval.csv           what `tutelage eval` found: a row for each run and test level
@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import shlex
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,9 @@ from tutelage.files import csv_text, read_csv, read_json, write_atomically
 from tutelage.studies.study import StudyRun
 from tutelage.training.run import EPISODE_COLUMNS, EPISODES, EVALUATION_COLUMNS, EVALUATIONS, PROGRESS, Row, Run
 from tutelage.types import InputError, Json
+
+MOST_EPISODES = 1000
+"""On one level, for each of them to have a row."""
 
 COLUMNS_OF = {
     EVALUATIONS: EVALUATION_COLUMNS,
@@ -112,13 +116,20 @@ def evaluations(runs: Sequence[StudyRun], results: Path | None = None) -> Table:
 def _rows(each: StudyRun, results: RunResults) -> Mapping[str, list[Row]]:
     """What the tables say of one run."""
     who = {"variant": each.variant, "method": each.options[0], "seed": each.seed}
+    # of thousands of episodes, as on random levels, the summary in eval.csv is enough
     suites = dict.fromkeys(row["suite"] for row in results.episodes)
+    episodes = [row for suite in suites for row in results.last_episodes(suite)]
+    counts = Counter((row["suite"], row["level"]) for row in episodes)
     found: dict[str, Iterable[Mapping[str, Any]]] = {
         EVALUATIONS: results.evaluations,
-        EPISODES: [row for suite in suites for row in results.last_episodes(suite)],
+        EPISODES: [row for row in episodes if counts[row["suite"], row["level"]] <= MOST_EPISODES],
         TRAINING: _averages(results.metrics, sorted({row["iteration"] for row in results.evaluations})),
         RUNS: [_summary(results.run, results.metrics) | {"options": shlex.join(each.options)}],
-        EVAL: [score.row() for score in results.tests if not score.is_baseline],
+        EVAL: [
+            score.row() | {"policy": f"{each.variant}/seed-{each.seed}"}
+            for score in results.tests
+            if not score.is_baseline
+        ],
     }
     return {name: [{**who, **row} for row in rows] for name, rows in found.items()}
 

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from tutelage.analysis import plots, style
-from tutelage.analysis.compare import compare, regret_tables
+from tutelage.analysis.compare import compare, regret_rows, regret_tables
 from tutelage.analysis.policies import BASELINES, PolicyScore, policy_tables
 from tutelage.analysis.report.blocks import Block, Columns, Heading, Note, Plot, Section
 from tutelage.analysis.results import Results, RunResults, Snapshot, by_suite, display
@@ -52,7 +52,7 @@ def tests(results: Results) -> Section:
     """The evaluations by `tutelage eval`, with baselines; then those made during training, for each suite."""
     blocks: list[Block] = [*_evaluated(results)]
     if len(results.runs) > 1:
-        blocks += regret_tables(results, display)
+        blocks += regret_tables(regret_rows(results), display)
     for suite in results.suites:
         blocks.append(Heading(f"During training, suite {suite}"))
         try:
