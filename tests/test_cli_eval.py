@@ -162,6 +162,27 @@ def test_a_pretrained_agent_plays_and_is_evaluated(directory, exported, capsys):
     assert [row["policy"] for row in rows_of(exported / "eval-maze.csv")] == ["small"]
 
 
+def test_the_packages_own_agent_solves_a_maze_that_it_has_never_seen(tmp_path, capsys):
+    out = tmp_path / "labyrinth.csv"
+    main(
+        [
+            "eval",
+            "--pretrained",
+            "maze",
+            "--suite",
+            "paper",
+            "--levels",
+            "Labyrinth",
+            "--episodes",
+            "8",
+            "--out",
+            str(out),
+        ]
+    )
+    (row,) = rows_of(out)
+    assert float(row["solved"]) >= 0.75  # 1.00 of 100 episodes
+
+
 def test_a_pretrained_agent_is_named_alone_and_rightly(directory, exported, capsys):
     assert "no pretrained agent 'smal'; choose one of small." in refused(capsys, "play", "--pretrained", "smal")
     for verb in ("play", "eval"):
