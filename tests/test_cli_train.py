@@ -98,9 +98,8 @@ def test_seeds_are_refused_before_the_first_is_trained(tmp_path, capsys):
 
 def test_a_full_or_forbidden_place_gets_a_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    assert "Not a directory" in refused(
-        ["train", "dr", "--preset", "tiny", "--out", str(tmp_path / "file" / "r")], capsys
-    )
+    said = refused(["train", "dr", "--preset", "tiny", "--out", str(tmp_path / "file" / "r")], capsys)
+    assert f"{tmp_path / 'file'} is not a directory. Give --out another place." in said
 
 
 @pytest.mark.slow

@@ -492,8 +492,13 @@ def test_what_a_kill_in_the_first_moment_leaves_is_no_obstacle(whole, tmp_path, 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_says_how_to_exit(tmp_path, monkeypatch, number):
     interrupted(monkeypatch, 1, lambda: os.kill(os.getpid(), number))
-    with pytest.raises(Stopped) as stopped:
-        train(CONFIG, tmp_path / "run", programs=short_programs(), quiet=True)
+    # the tests themselves may run where it is ignored: under nohup, or in a shell's background
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(Stopped) as stopped:
+            train(CONFIG, tmp_path / "run", programs=short_programs(), quiet=True)
+    finally:
+        signal.signal(number, before)
     assert stopped.value.exit_code == 128 + number
     assert checkpoints.saved(tmp_path / "run" / "checkpoints")[0].stem == "00000002"
 

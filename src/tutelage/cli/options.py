@@ -41,10 +41,10 @@ def check_file(path: Path, option: str, suffix: str = "") -> None:
     """Refuse a place where no file can be written, and a name that ends otherwise than what will be in it."""
     if path.is_dir():
         raise InputError(f"{path} is a directory: give {option} a file, such as {path / f'name{suffix}'}.")
-    if suffix and path.suffix.lower() != suffix:
-        raise InputError(f"{path} should end with {suffix}, because that is what is written.")
     if path.name in (CONFIG, METRICS, TIMING, EVALUATIONS, EPISODES, POLICY) and (path.parent / CONFIG).exists():
         raise InputError(f"{path} belongs to the run in {path.parent}: give {option} another name.")
+    if suffix and path.suffix.lower() != suffix:
+        raise InputError(f"{path} should end with {suffix}, because that is what is written.")
     check_directory(path.parent, option, path)
 
 
