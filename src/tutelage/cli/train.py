@@ -137,17 +137,14 @@ class Train(Generic[S]):
         _print(f"See it: {run.command('report', str(out))}")
 
     def _train_group(self, out: Path, seeds: Sequence[int]) -> bool:
-        """Write down that these seeds belong together. Train them side by side, if that is faster, and say so."""
+        """Write down that these seeds belong together. Train them side by side on the cores of a CPU, and say so."""
         devices, alone = self.config.devices, jax.default_backend() == "cpu" and jax.process_count() == 1
         at_once = min(len(seeds), cores() // max(devices, 1)) if alone else 1
         group = Group(out, self.config, tuple(seeds), devices or max(1, cores() // max(at_once, 1)))
         if mesh.leads():
             group.write()
         if at_once > 1:
-            print(
-                f"{len(seeds)} seeds, {at_once} at a time with {group.cpus} core(s) each: that takes less time than "
-                "one after the other on all cores."
-            )
+            print(f"{len(seeds)} seeds, {at_once} at a time with {group.cpus} core(s) each.")
             group.run(overwrite=self.overwrite, track=self.track, pause_at=self.pause_at)
         return at_once > 1
 
