@@ -16,25 +16,67 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from scipy import stats
 
+from benchmarks.report import Benchmark, Rows
 from tutelage.types import InputError
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What one run of the command took."""
+    """What one run of the command took, in seconds."""
 
-    iterations: float
-    """Seconds of all iterations but the first tenth, which compile."""
+    wall: float
+    """The whole command."""
     processor: float
-    """CPU-seconds of the whole command."""
-    start: float
-    """Seconds until the first iteration began, and what came after the last: all that is no iteration."""
+    """The same, of all cores together."""
+    first: float
+    """Until the first iteration, which compiles, was written down."""
+    seconds: Sequence[float]
+    """Each iteration."""
+
+    @property
+    def iterations(self) -> float:
+        """All iterations but the first tenth, some of which compile."""
+        return sum(self.seconds[len(self.seconds) // 10 :])
+
+    @property
+    def all_iterations(self) -> float:
+        """All iterations."""
+        return sum(self.seconds)
+
+    @property
+    def other(self) -> float:
+        """What was no iteration after the first: evaluations, snapshots, checkpoints, and the end."""
+        return self.wall - self.first - sum(self.seconds[1:])
+
+    @property
+    def start(self) -> float:
+        """All that was no iteration."""
+        return self.wall - self.all_iterations
+
+
+def train_once(
+    options: Sequence[str], out: Path, cache: Path, source: Path | None = None, cwd: Path | None = None
+) -> Turn:
+    """Run `tutelage train` with these options in a process of its own, of this package or of another `source`."""
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
+    if source is not None:
+        environment["PYTHONPATH"] = str(source)
+    command = [sys.executable, "-m", "tutelage", "train", *options, "--out", str(out), "--overwrite"]
+    before, begin, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), time.time()
+    done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
+    wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise InputError(f"{' '.join(command[2:])} failed: {done.stderr.strip()[-500:]}")
+    with (out / "timing.csv").open() as file:
+        seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Turn(wall, processor, (out / "config.json").stat().st_ctime - begun, seconds)
 
 
 @dataclass(frozen=True)
@@ -61,10 +103,10 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Commits:
+class Commits(Benchmark):
     """Compare the speed of two commits: both train with the same options, in turns."""
 
-    old: str
+    old: str = "HEAD~1"
     """A commit, branch or tag."""
     new: str = "HEAD"
     """Another one."""
@@ -73,8 +115,8 @@ class Commits:
     turns: int = 5
     """How often each of them runs, after one run that fills its cache of compiled programs."""
 
-    def run(self) -> None:
-        """Print a table: both medians, the ratio with its interval, and whether that is more than noise."""
+    def measure(self) -> Mapping[str, Rows]:
+        """Both medians, the ratio with its interval, and whether that is more than noise."""
         if self.turns < 2:
             raise InputError("A comparison needs at least two turns, or there is no telling what is noise.")
         with tempfile.TemporaryDirectory() as scratch:
@@ -92,26 +134,20 @@ class Commits:
                 for place in places.values():
                     remove = ["git", "worktree", "remove", "--force", str(place)]
                     subprocess.run(remove, capture_output=True, check=False)
-        print(f"\n{'seconds, median':>22} {'old':>9} {'new':>9} {'new/old':>8}  95 % interval")
+        rows = []
         for what in ("iterations", "processor", "start"):
             old, new = ([getattr(turn, what) for turn in taken[name]] for name in ("old", "new"))
             ratio = Ratio.of(old, new)
-            medians = f"{statistics.median(old):9.2f} {statistics.median(new):9.2f}"
-            print(f"{what:>22} {medians} {ratio.mean:8.3f}  {ratio.low:.3f} … {ratio.high:.3f}: {ratio.verdict}")
+            medians = {name: statistics.median(times) for name, times in (("old", old), ("new", new))}
+            interval = f"{ratio.low:.3f} … {ratio.high:.3f}"
+            rows.append(
+                {"seconds, median": what} | medians | {"new/old": f"{ratio.mean:.3f}", "95 % interval": interval}
+            )
+            rows[-1]["verdict"] = ratio.verdict
+        return {f"{self.new} beside {self.old}": rows}
 
     def _turn(self, place: Path) -> Turn:
-        out, cache = place / "run", place / "cache"
-        environment = os.environ | {"PYTHONPATH": str(place / "src"), "JAX_COMPILATION_CACHE_DIR": str(cache)}
-        command = [sys.executable, "-m", "tutelage", "train", *self.options, "--out", str(out), "--overwrite"]
-        before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        done = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, check=False)
-        wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode:
-            raise InputError(f"{' '.join(command[2:])} failed in {place.name}: {done.stderr.strip()[-500:]}")
-        with (out / "timing.csv").open() as file:
-            seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
-        processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return Turn(sum(seconds[len(seconds) // 10 :]), processor, wall - sum(seconds))
+        return train_once(self.options, place / "run", place / "cache", place / "src", place)
 
 
 def _git(*arguments: str) -> None:

@@ -1,10 +1,11 @@
 """The verbs that measure training and racing, and show tracks."""
 
+import json
 import subprocess
 import sys
 
 import pytest
-from benchmarks.__main__ import main
+from benchmarks.__main__ import EnvSpeed, Overhead, main
 from benchmarks.commits import Commits, Ratio
 
 
@@ -36,10 +37,32 @@ def test_a_difference_counts_if_it_is_larger_than_the_noise():
     assert ratio.verdict == "no difference beyond noise"
 
 
+def test_what_was_measured_is_kept_with_its_conditions(tmp_path, capsys):
+    EnvSpeed(levels=(2, 3), steps=5, view=3, out=tmp_path).run()
+    record = json.loads((tmp_path / "EnvSpeed.json").read_text())
+    (rows,) = record["tables"].values()
+    assert [(row["env"], row["levels"]) for row in rows] == [("tutelage", 2), ("tutelage", 3), ("minigrid", 1)]
+    assert all(row["see-through"] > 0 and row["occluded"] > 0 for row in rows)
+    assert record["options"] == {"levels": [2, 3], "steps": 5, "view": 3}
+    assert {"processor", "cores", "load", "python", "jax", "tutelage"} <= record["conditions"].keys()
+    assert "| tutelage | 3 |" in (tmp_path / "EnvSpeed.md").read_text()
+    assert "Maze steps a second" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+def test_the_cost_of_a_run_beside_its_iterations():
+    (rows,) = Overhead(options=("dr", "--preset", "tiny")).measure().values()
+    cold, warm = rows
+    for row in rows:
+        assert 0 < row["first iteration ends, s"] < row["whole run, s"]
+        assert 0 < row["iterations, s"] < row["whole run, s"]
+    assert warm["whole run, s"] < cold["whole run, s"]
+
+
 @pytest.mark.nightly
 def test_two_commits_are_compared(capsys):
     options = ("plr-perp", "--preset", "tiny", "--total-steps", "2560")
-    Commits("HEAD", "HEAD", options, turns=2).run()
+    Commits(old="HEAD", new="HEAD", options=options, turns=2).run()
     printed = capsys.readouterr().out
     assert "turn 2 of 2" in printed
     assert [line.split()[0] for line in printed.splitlines()[-3:]] == ["iterations", "processor", "start"]

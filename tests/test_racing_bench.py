@@ -21,5 +21,5 @@ def test_training_is_measured_beside_plain_convolutions():
     arguments = ["racing", "--no-gymnasium", "--levels", "2", "--actions", "4", "--rounds", "1", "--plain"]
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for word in ("actions/s", "dr, lax.conv", "The environment takes"):
+    for word in ("actions/s", "dr, lax.conv", "environment's share"):
         assert word in done.stdout
