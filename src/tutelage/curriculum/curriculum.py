@@ -10,6 +10,7 @@ for i in range(1000):
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -66,6 +67,7 @@ class Curriculum:
             )
             for replay in (False, True)
         )
+        self._ahead: dict[bool, Future[jax.stages.Compiled]] = {}
 
     def init(self, key: Key) -> State:
         """The state before the first iteration, the same on every device."""
@@ -77,10 +79,33 @@ class Curriculum:
 
     def metric_names(self, state: State, key: Key) -> set[str]:
         """The names of all metrics that an iteration may give."""
-        programs = (self.explore, self.exploit) if self.method.replays else (self.explore,)
-        # placed as `init` places it, so that `iterate` finds the programs traced already
-        state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._everywhere), state)
-        return {"replay"}.union(*(jax.eval_shape(program, state, key)[1] for program in programs))
+        state = self._placed(state)
+        return {"replay"}.union(*(jax.eval_shape(program, state, key)[1] for program in self._programs.values()))
+
+    def compile_ahead(self, state: State, key: Key) -> None:
+        """Begin to compile both programs beside all else, `explore` first. `dispatch` waits for the one it needs.
+
+        Several processes compile when they get there instead, all in the same order.
+
+        Args:
+            state: the shapes of a state.
+            key: as in `iterate`.
+        """
+        if self._ahead or jax.process_count() > 1:
+            return
+        state, pool = self._placed(state), ThreadPoolExecutor(1)
+        for replay, program in self._programs.items():
+            self._ahead[replay] = pool.submit(_compile, program, state, key)
+        pool.shutdown(wait=False)
+
+    @property
+    def _programs(self) -> dict[bool, Any]:
+        """By whether they replay: those that the method runs."""
+        return {False: self.explore} | ({True: self.exploit} if self.method.replays else {})
+
+    def _placed(self, state: State) -> State:
+        """Shapes placed as `init` places a state, so that the programs are traced once."""
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._everywhere), state)
 
     def iterate(self, state: State, key: Key) -> tuple[State, Metrics]:
         """One iteration. The state given is used up; a run is the same whenever its keys are.
@@ -103,8 +128,13 @@ class Curriculum:
 
     def dispatch(self, state: State, key: Key, replay: bool) -> tuple[State, Metrics]:
         """One iteration, not waited for. The state given is used up, and nobody has checked that all is finite."""
-        state, metrics = (self.exploit if replay else self.explore)(state, key)
+        program = self._ahead[replay].result() if self._ahead else self._programs[replay]
+        state, metrics = program(state, key)
         return state, metrics | {"replay": jnp.float32(replay)}
+
+
+def _compile(program: Any, state: State, key: Key) -> jax.stages.Compiled:
+    return program.lower(state, key).compile()
 
 
 def check_finite(metrics: Mapping[str, Any], state: State) -> None:

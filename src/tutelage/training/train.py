@@ -53,36 +53,36 @@ class Programs:
         Raises:
             InputError: with the error of a function of the user's own, or of JAX, as its cause.
         """
-        with _explaining():
-            self._prepare(config)
-            self.shapes = jax.eval_shape(self.curriculum.init_program, jax.random.key(0))
-            names = self.curriculum.metric_names(self.shapes, jax.random.key(0))
-            self.names = sorted(names | {*self.snapshots.metrics})
-
-    def _prepare(self, config: Config[Any]) -> None:
-        self.config, self.curriculum = config, config.curriculum()
-        domain, student = self.curriculum.parts.domain, self.curriculum.parts.student
-        evaluation = config.evaluation
+        self.config, evaluation = config, config.evaluation
         self.evaluators: dict[str, Evaluator] = {}
         """By suite."""
         self.last_evaluators: dict[str, Evaluator] = {}
         """Those of the run's end."""
-        for suite in evaluation.suites:
-            levels = config.test_levels(domain, suite)
-            evaluator = partial(
-                Evaluator, domain, levels, student, greedy=evaluation.greedy, devices=self.curriculum.mesh.size
-            )
-            self.evaluators[suite] = self.last_evaluators[suite] = evaluator(episodes=evaluation.episodes)
-            if evaluation.last_episodes != evaluation.episodes:
-                self.last_evaluators[suite] = evaluator(episodes=evaluation.last_episodes)
-        self.snapshots = Snapshots(self.curriculum, config.storage.snapshot_levels)
+        with _explaining():
+            self.curriculum = config.curriculum()
+            parts, devices = self.curriculum.parts, self.curriculum.mesh.size
+            for suite in evaluation.suites:
+                levels = config.test_levels(parts.domain, suite)
+                evaluator = partial(
+                    Evaluator, parts.domain, levels, parts.student, greedy=evaluation.greedy, devices=devices
+                )
+                self.evaluators[suite] = self.last_evaluators[suite] = evaluator(episodes=evaluation.episodes)
+                if evaluation.last_episodes != evaluation.episodes:
+                    self.last_evaluators[suite] = evaluator(episodes=evaluation.last_episodes)
+            self.snapshots = Snapshots(self.curriculum, config.storage.snapshot_levels)
+            self.shapes = jax.eval_shape(self.curriculum.init_program, jax.random.key(0))
+            names = self.curriculum.metric_names(self.shapes, jax.random.key(0))
+            self.names = sorted(names | {*self.snapshots.metrics})
 
     def check(self, config: Config[Any]) -> None:
-        """Refuse to serve a configuration that differs in more than its seed, its length, and when it keeps what."""
+        """Refuse to serve a configuration that differs in more than its seed, its length, and when it keeps what.
+
+        What passes is about to run, so that compilation begins here.
+        """
         config.check()
-        mine, other = (_compiled(each) for each in (self.config, config))
-        if found := differences(mine, other):
+        if found := differences(_compiled(self.config), _compiled(config)):
             raise InputError(f"These programs are another configuration's. They differ in {'; '.join(found)}.")
+        self.curriculum.compile_ahead(self.shapes, jax.random.key(0))
 
 
 @contextmanager
@@ -194,11 +194,8 @@ def resume(
         Stopped: as in `train`.
     """
     run = Run.load(directory, allow)
-    config = replace(
-        run.config,
-        total_steps=run.config.total_steps if total_steps is None else total_steps,
-        total_updates=run.config.total_updates if total_updates is None else total_updates,
-    )
+    asked: dict[str, Any] = {"total_steps": total_steps, "total_updates": total_updates}
+    config = replace(run.config, **{name: length for name, length in asked.items() if length is not None})
     if config.anneal_lr and config != run.config:
         raise InputError(
             "This run's learning rate falls to zero over the length that was planned at its start, so it cannot be "
@@ -404,7 +401,6 @@ def _write_scores(writer: RunWriter, suite: str, scores: Iterable[Score], progre
 
 
 def _advanced(progress: Progress, config: Config[Any], curriculum: Curriculum, replay: bool) -> Progress:
-    """After one more iteration, if all of it is finite; otherwise the run ends."""
     method, ppo = curriculum.method, curriculum.parts.ppo
     played = config.num_envs * config.num_steps * method.rollouts(replay)
     updates = ppo.epochs * ppo.num_minibatches if replay or method.train_on_new else 0
