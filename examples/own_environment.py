@@ -4,7 +4,7 @@ A ferry crosses a river of ten reaches. In each the current carries it sideways,
 where it is, where the dock is, and the currents of the next three reaches. Landing at the dock earns 1; running aground
 ends the trip. A level is a river: some are calm, some wild, and some cannot be crossed at all.
 """
-# ruff: noqa: D101, D102
+# ruff: noqa: D101
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple

@@ -30,14 +30,6 @@ def _bench(monkeypatch, *arguments):
     benchmarks()
 
 
-def test_the_benchmark_prints_our_figures_beside_minigrids(monkeypatch, capsys):
-    _bench(monkeypatch, "--levels", "2", "--steps", "20", "--view", "5")
-    header, ours, reference = capsys.readouterr().out.splitlines()
-    assert "see-through" in header
-    assert "2 levels" in ours
-    assert "minigrid" in reference
-
-
 @pytest.mark.parametrize("arguments", [["--steps", "0"], ["--levels", "0"], ["--view", "6"]])
 def test_the_benchmark_refuses_nonsense_with_one_sentence(arguments, monkeypatch):
     with pytest.raises(SystemExit, match=r"^benchmarks: "):

@@ -20,21 +20,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from tutelage.types import (
-    Action,
-    Design,
-    Discrete,
-    Domain,
-    Env,
-    InputError,
-    Key,
-    Level,
-    Obs,
-    Space,
-    State,
-    Step,
-    supports,
-)
+from tutelage.types import Design, Discrete, Domain, Env, InputError, Key, Level, Obs, Space, State, Step, supports
 
 __all__ = ["check_design", "check_domain", "check_env", "check_returns", "check_suites"]
 
@@ -74,12 +60,12 @@ class Played(NamedTuple):
     """Episodes of random actions; leaves [E, T, ...] unless noted. What follows an episode's end is junk."""
 
     level: Level  # [E, ...]
+    end: State  # [E, ...]: after the last step
     reward: jax.Array  # f32
     terminated: jax.Array  # bool
     truncated: jax.Array  # bool
     finite: Any  # bool for each leaf of the observation
     as_begun: jax.Array  # bool: the state equals the episode's first
-    end: State  # [E, ...]: after the last step
 
     @property
     def done(self) -> NDArray[Any]:
@@ -175,13 +161,12 @@ def _played(env: Env, draw: Draw, key: Key, episodes: int) -> Played:
             return state, (step.reward, step.terminated, step.truncated, finite, _is_same(state, begun))
 
         end, found = lax.scan(over_step, begun, jax.random.split(step_key, env.horizon))
-        reward, terminated, truncated, finite, as_begun = found
-        return Played(level, reward, terminated, truncated, finite, as_begun, end)
+        return Played(level, end, *found)
 
     return _compiled(jax.vmap(play))(jax.random.split(key, episodes))
 
 
-def _act(space: Space, key: Key) -> Action:
+def _act(space: Space, key: Key) -> jax.Array:
     """A random action. Half of a Box's components are at one of their bounds, because policies reach them."""
     if isinstance(space, Discrete):
         return jax.random.randint(key, (), 0, space.n, jnp.int32)
@@ -301,9 +286,8 @@ def _first_edit(design: Design, key: Key) -> dict[str, Any]:
 
 def _check_levels(design: Design, levels: Level, name: str, what_to_do: str) -> None:
     """Levels [LEVELS, ...] that `name` made must be valid, and not all the same."""
-    first = jax.tree.map(lambda x: jnp.broadcast_to(x[:1], x.shape), levels)
     _require(
-        jax.tree.leaves(levels) and not _is_same(levels, first),
+        jax.tree.leaves(levels) and not _is_same(levels, jax.tree.map(lambda x: x[:1], levels)),
         f"`{name}` made {LEVELS} equal levels in a row; {what_to_do}.",
     )
     _check_valid(design, levels, name)
@@ -340,9 +324,8 @@ def _check_mutate(design: Design, levels: Level, key: Key) -> None:
 
     _, edited = _compiled(partial(lax.scan, edit))(levels, jax.random.split(key, EDITS))
     _check_valid(design, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), edited), "design.mutate")
-    before = jax.tree.map(lambda x: jnp.broadcast_to(x, (EDITS, *x.shape)), levels)
     _require(
-        not _is_same(edited, before),
+        not _is_same(edited, levels),
         f"`design.mutate` changed no level in {EDITS} edits of each; let it make a small random edit.",
     )
 
@@ -568,7 +551,7 @@ def _numpy(x: Any) -> NDArray[Any]:
 
 
 def _is_same(a: Any, b: Any) -> jax.Array:
-    """bool[]: whether all leaves are equal; false for empty trees, which cannot be told apart."""
+    """bool[]: whether all leaves, broadcast, are equal; false for empty trees, which cannot be told apart."""
     same = [jnp.all(x == y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)]
     return jnp.stack(same).all() if same else jnp.array(False)
 
@@ -587,5 +570,4 @@ def _is_scalar(x: Any, kind: Any) -> bool:
 
 
 def _leaf_at(path: Sequence[Any]) -> str:
-    """A leaf's place in its tree."""
     return f"leaf `{jax.tree_util.keystr(tuple(path))}`" if path else "only leaf"

@@ -34,14 +34,12 @@ def write_atomically(path: str | Path, content: bytes | str) -> None:
     try:
         with _naming(path):
             unfinished.unlink(missing_ok=True)
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # EXCL: not through a link
-            try:
-                _write(descriptor, content.encode() if isinstance(content, str) else content)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with _opened(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:  # EXCL: not through a link
+                _write(file, content.encode() if isinstance(content, str) else content)
+                os.fsync(file)
             os.replace(unfinished, path)
-            _sync_directory(path.parent)
+            with _opened(path.parent, os.O_RDONLY) as directory:
+                os.fsync(directory)
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -56,10 +54,8 @@ def sole_writer(directory: Path) -> Iterator[None]:
         for path, flags in places.items():
             if path.is_symlink() and path != directory:
                 raise InputError(f"{path} is a symbolic link. Remove it: a lock is a file of the directory's own.")
-            descriptor = os.open(path, flags, 0o666)
-            stack.callback(os.close, descriptor)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(stack.enter_context(_opened(path, flags)), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise InputError(
                     f"{directory} is in use by another process. Wait until that has ended, or choose another directory."
@@ -107,21 +103,22 @@ def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow([_cell(row.get(column)) for column in columns])
+        cells = map(row.get, columns)
+        writer.writerow([None if cell != cell else cell for cell in cells])
     return text.getvalue()
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file; a last line that is still being written is left out.
-
-    Raises:
-        DamagedError: if it is not text, or a row has more or fewer cells than the head.
-    """
+    """The rows of a CSV file, or none if there is no such file."""
     return parse_csv(path, read(path, b""))
 
 
 def parse_csv(path: Path, data: bytes) -> list[dict[str, str]]:
-    """What `read_csv` makes of the content of a file."""
+    """The rows of a CSV file that holds `data`; a last line that is still being written is left out.
+
+    Raises:
+        DamagedError: if it is not text, or a row has more or fewer cells than the head.
+    """
     try:
         head, *rows = list(csv.reader(io.StringIO(data[: data.rfind(b"\n") + 1].decode(), newline=""))) or [[]]
     except (csv.Error, UnicodeDecodeError) as error:
@@ -144,16 +141,14 @@ class Mark(NamedTuple):
 class Tally:
     """Counts and digests what something is made of, piece by piece."""
 
-    def __init__(self) -> None:
-        self._count, self._hash = 0, hashlib.blake2b(digest_size=16)
+    def __init__(self, data: bytes = b"", count: int = 0) -> None:
+        self._count, self._hash = count, hashlib.blake2b(data, digest_size=16)
 
     def add(self, data: bytes, count: int = 1) -> None:
-        """One more piece, or `count` of them."""
         self._count += count
         self._hash.update(data)
 
     def mark(self) -> Mark:
-        """What it holds now."""
         return Mark(self._count, self._hash.hexdigest())
 
 
@@ -169,15 +164,14 @@ class Log:
             kept: its lines so far, head included.
             exact: whether it is the same each time that a run is repeated.
         """
-        self.path, self._exact, self._tally = path, exact, Tally()
+        self.path, self._exact = path, exact
         rows = parse_csv(path, kept)
         before = list(rows[0]) if rows else []
         self.columns = [*before, *(column for column in columns if column not in before)]
         if self.columns != before:
             kept = csv_text(rows, self.columns).encode()
         write_atomically(path, kept)
-        self._size = len(kept)
-        self._tally.add(kept, kept.count(b"\n"))
+        self._size, self._tally = len(kept), Tally(kept, kept.count(b"\n"))
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
 
     def append(self, *rows: Mapping[str, Any]) -> None:
@@ -208,7 +202,6 @@ class Log:
         return mark if self._exact else mark._replace(digest=None)
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._descriptor)
 
 
@@ -222,9 +215,7 @@ def marked(path: Path, data: bytes, mark: Mark) -> bytes:
     if len(lines) <= mark.size:
         raise DamagedError(f"{path} has {len(lines) - 1:,} of the {mark.size:,} lines that were saved.")
     kept = b"".join(line + b"\n" for line in lines[: mark.size])
-    tally = Tally()
-    tally.add(kept, mark.size)
-    if mark.digest is not None and tally.mark() != mark:
+    if mark.digest is not None and Tally(kept, mark.size).mark() != mark:
         raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
     return kept
 
@@ -234,10 +225,11 @@ def _write(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags, 0o666)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -249,7 +241,3 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None or value != value else value

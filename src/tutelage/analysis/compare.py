@@ -6,8 +6,9 @@ updates in as many steps. The paper shows both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any
 
@@ -34,7 +35,6 @@ from tutelage.types import InputError
 
 ALL = "all levels"
 """In place of a level's name, for all of them together."""
-
 
 REGRETS = {1.0: "regret", 0.1: "regret_worst_10", 0.01: "regret_worst_1", 0.001: "regret_worst_01"}
 """The fields of a `PolicyScore` by the share of episodes, the worst, over which they are means."""
@@ -76,7 +76,6 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """What is compared, and when."""
         return f"{self.study.title} {self.when}"
 
     @property
@@ -86,57 +85,33 @@ class Comparison:
         return f"after {first:,}{f' to {last:,}' if last > first else ''} {UNITS[self.at]}"
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each method and level."""
         return [
-            {
-                **self._place(),
-                "method": method,
-                "time": self.times[method],
-                "level": level,
-                **summary._asdict(),
-            }
+            self._place() | {"method": method, "time": self.times[method], "level": level} | summary._asdict()
             for method, summaries in self.summaries.items()
             for level, summary in summaries.items()
         ]
 
     def test_rows(self) -> list[dict[str, Any]]:
-        """A row for each pair of methods and level."""
         return [
-            {
-                **self._place(),
-                "first": test.first,
-                "second": test.second,
-                "level": test.level,
-                **test.welch._asdict(),
-                "effect": test.effect,
-                "corrected_p": test.corrected_p,
-                "improvement": test.improvement.value,
-                "improvement_low": test.improvement.low,
-                "improvement_high": test.improvement.high,
-            }
+            self._place()
+            | {"first": test.first, "second": test.second, "level": test.level}
+            | test.welch._asdict()
+            | {"effect": test.effect, "corrected_p": test.corrected_p}
+            | dict(zip(("improvement", "improvement_low", "improvement_high"), test.improvement, strict=True))
             for test in self.tests
         ]
 
-    def tables(self, names: Mapping[str, str] | None = None) -> list[Table]:
-        """The same for people: by level, overall, and the tests on all levels together; with other names of methods."""
-        names = names or {method: method for method in self.scores}
-        tables = [self._level_table(names), self._overall_table(names)]
-        return [*tables, self._test_table(names)] if len(self.scores) > 1 else tables
+    def tables(self, name: Callable[[str], str] = str) -> list[Table]:
+        """The same for people: by level, overall, and the tests on all levels together; `name` names methods."""
+        tables = [self._level_table(name), self._overall_table(name)]
+        return [*tables, self._test_table(name)] if len(self.scores) > 1 else tables
 
     def _place(self) -> dict[str, Any]:
-        study = self.study
-        return {
-            "domain": study.domain,
-            "suite": study.suite,
-            "metric": study.metric,
-            "at": self.at,
-        }
+        return {"domain": self.study.domain, "suite": self.study.suite, "metric": self.study.metric, "at": self.at}
 
-    def _level_table(self, names: Mapping[str, str]) -> Table:
-        """A line for each level and a column for each method."""
-        rates = self.study.metric == "solved"
-        measured = "mean [95 % interval]" if rates else "mean ± standard error"
-        heads = [f"{names[method]} ({len(scores)})" for method, scores in self.scores.items()]
+    def _level_table(self, name: Callable[[str], str]) -> Table:
+        measured = "mean [95 % interval]" if self.study.metric == "solved" else "mean ± standard error"
+        heads = [f"{name(method)} ({len(scores)})" for method, scores in self.scores.items()]
         rows = [
             [level, *(self._cell(summaries[level]) for summaries in self.summaries.values())]
             for level in (*self.study.levels, ALL)
@@ -148,30 +123,26 @@ class Comparison:
             return interval(summary.mean, summary.wilson_low, summary.wilson_high, 2)
         return plus_minus(summary.mean, summary.standard_error, self.digits)
 
-    def _overall_table(self, names: Mapping[str, str]) -> Table:
-        digits = self.digits
-        rows = []
-        for method, summaries in self.summaries.items():
-            s = summaries[ALL]
-            error = "–" if np.isnan(s.standard_error) else decimal(s.standard_error, digits)
-            rows.append(
-                [
-                    names[method],
-                    str(s.runs),
-                    f"{decimal(s.mean, digits)} ± {error}",
-                    interval(s.median, s.lower_quartile, s.upper_quartile, digits),
-                    interval(s.iqm, s.iqm_low, s.iqm_high, digits),
-                ]
-            )
-        head = ["", "runs", "mean ± standard error", "median [quartiles]", "IQM [95 % interval]"]
-        return Table(head, rows, f"All levels together, {self.when}")
-
-    def _test_table(self, names: Mapping[str, str]) -> Table:
+    def _overall_table(self, name: Callable[[str], str]) -> Table:
         digits = self.digits
         rows = [
             [
-                f"{names[test.first]} − {names[test.second]}",
-                decimal(test.welch.difference, digits, "+"),
+                name(method),
+                str(s.runs),
+                f"{decimal(s.mean, digits)} ± {decimal(s.standard_error, digits)}",
+                interval(s.median, s.lower_quartile, s.upper_quartile, digits),
+                interval(s.iqm, s.iqm_low, s.iqm_high, digits),
+            ]
+            for method, s in ((method, summaries[ALL]) for method, summaries in self.summaries.items())
+        ]
+        head = ["", "runs", "mean ± standard error", "median [quartiles]", "IQM [95 % interval]"]
+        return Table(head, rows, f"All levels together, {self.when}")
+
+    def _test_table(self, name: Callable[[str], str]) -> Table:
+        rows = [
+            [
+                f"{name(test.first)} − {name(test.second)}",
+                decimal(test.welch.difference, self.digits, "+"),
                 decimal(test.effect, 2, "+"),
                 decimal(test.welch.t, 2),
                 decimal(test.welch.degrees, 1),
@@ -232,18 +203,14 @@ def compare(
     pairs = [(first, second) for second, first in combinations(scores, 2)]
     tests = []
     for level in (*study.levels, ALL):
-        samples = [(parts(scores[first])[level], parts(scores[second])[level]) for first, second in pairs]
-        results = [welch(x.mean(axis=1), y.mean(axis=1)) for x, y in samples]
-        corrected = holm(np.array([result.p for result in results]))
-        improvements = [
-            bootstrap(probability_of_improvement, pair, generator(), whole_runs=whole_runs) for pair in samples
-        ]
-        tests += [
-            Test(first, second, level, result, hedges_g(x.mean(axis=1), y.mean(axis=1)), float(p), improvement)
-            for (first, second), (x, y), result, p, improvement in zip(
-                pairs, samples, results, corrected, improvements, strict=True
-            )
-        ]
+        found = []
+        for pair in pairs:
+            samples = [parts(scores[label])[level] for label in pair]
+            x, y = (sample.mean(axis=1) for sample in samples)
+            improvement = bootstrap(probability_of_improvement, samples, generator(), whole_runs=whole_runs)
+            found.append(Test(*pair, level, welch(x, y), hedges_g(x, y), math.nan, improvement))
+        corrected = holm(np.array([test.welch.p for test in found]))
+        tests += [replace(test, corrected_p=float(p)) for test, p in zip(found, corrected, strict=True)]
     return Comparison(study, at, times, scores, summaries, tuple(tests))
 
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,16 +27,14 @@ from matplotlib.figure import Figure
 from tutelage.analysis import plots, style
 from tutelage.analysis.compare import ALL, Comparison, compare, regret_rows, regret_tables
 from tutelage.analysis.plots import Center, Panel
-from tutelage.analysis.report.blocks import Block, Plot, Section
-from tutelage.analysis.report.page import render
-from tutelage.analysis.results import CLOCKS, Clock, History, Results, RunResults, Study, by_suite, display
+from tutelage.analysis.report.page import Block, Plot, Section, render
+from tutelage.analysis.results import CLOCKS, Clock, History, Results, RunResults, Study, display
 from tutelage.analysis.statistics import Scores, hedges_g, holm, mean, standard_error, welch
 from tutelage.analysis.tables import Table, decimal, latex, markdown, plus_minus, probability
 from tutelage.curriculum.methods import METHODS, Method
 from tutelage.domains.racing.suite import circuits
 from tutelage.evaluation.evaluate import is_fixed
 from tutelage.files import csv_text, write_atomically
-from tutelage.training.config import PresetName
 from tutelage.training.presets import SETUPS
 from tutelage.training.run import Run
 from tutelage.training.serialization import flat
@@ -103,23 +102,17 @@ class Exhibit:
     """Its numbers; by default those of the first table."""
 
     def section(self, wide: Figure | None) -> Section:
-        """Its part of a page."""
-        blocks: list[Block] = []
+        blocks: list[Block] = [*self.tables]
+        label = f"{self.paper}: {self.title}"
         if wide and self.draw:
-            label = f"{self.paper}: {self.title}"
-            blocks.append(Plot(plots.svg(wide), plots.svg(self.draw(width=style.NARROW)), label))
-        return Section(self.name, f"{self.paper}: {self.title}", self.setting, [*blocks, *self.tables])
+            blocks.insert(0, Plot(plots.svg(wide), plots.svg(self.draw(width=style.NARROW)), label))
+        return Section(self.name, label, self.setting, blocks)
 
     def files(self, wide: Figure | None) -> Iterator[tuple[str, str | bytes]]:
-        """Its files, by name."""
         if wide:
             yield f"{self.name}.svg", plots.svg(wide)
             yield f"{self.name}.png", plots.png(wide)
-        rows: Sequence[Mapping[str, Any]] = self.rows
-        if not rows and self.tables:
-            first = self.tables[0]
-            rows = [dict(zip(first.head, row, strict=True)) for row in first.rows]
-        if rows:
+        if rows := self.rows or [row for table in self.tables[:1] for row in table.records()]:
             yield f"{self.name}.csv", csv_text(rows, [*dict.fromkeys(column for row in rows for column in row)])
         if self.tables:
             yield f"{self.name}.md", "\n".join([self.setting, "", *map(markdown, self.tables)])
@@ -135,7 +128,6 @@ class Paper:
     """Which of the paper's, what it shows, and why it could not be made."""
 
     def overview(self) -> Table:
-        """A line for each figure and table."""
         made = [[each.paper, each.title, each.name] for each in self.exhibits]
         return Table(["paper", "what it shows", "files, or why not"], [*made, *map(list, self.missing)], words=True)
 
@@ -171,7 +163,7 @@ def paper(runs: Sequence[Run | RunResults], center: Center = "median") -> Paper:
             continue
         for part in parts:
             try:
-                exhibits += part.build(part, _Source(Results(own), center))
+                exhibits.append(part.build(part, _Source(Results(own), center)))
             except InputError as error:
                 missing.append((part.paper, part.title, str(error)))
     return Paper([*exhibits, *(build() for build in TABLES.values())], missing)
@@ -183,7 +175,7 @@ class _Part(NamedTuple):
     paper: str
     title: str
     name: str
-    build: Callable[[_Part, _Source], Iterable[Exhibit]]
+    build: Callable[[_Part, _Source], Exhibit]
 
     def exhibit(self, setting: str, **content: Any) -> Exhibit:
         return Exhibit(self.name, self.paper, self.title, setting, **content)
@@ -209,14 +201,12 @@ class _Source:
         """How long the runs were, how many there are, and whether their setting is the paper's."""
         parts = []
         for label, group in self.results.groups.items():
-            if comparison is not None and label not in comparison.scores:
-                continue
-            steps = [int(run.metrics["steps"][-1]) if run.metrics else 0 for run in group]
-            seeds, length = len(group), max(steps)
+            seeds, length = len(group), _length(group)
             if comparison is not None:
-                seeds = len(comparison.scores[label])
-                length = comparison.times[label] if comparison.at == "steps" else length
-            parts.append(f"{display(label)}: {seeds} seed{'s' * (seeds > 1)}, {length:,} steps")
+                if label not in comparison.scores:
+                    continue
+                seeds, length = len(comparison.scores[label]), comparison.times[label]
+            parts.append(f"{display(label)}: {_seeds(seeds)}, {length:,} steps")
         return f"{'; '.join(parts)}. {self.setting_sentence}"
 
     @cached_property
@@ -243,6 +233,15 @@ class _Source:
         return found
 
 
+def _length(group: Sequence[RunResults]) -> int:
+    """Environment steps of the longest run."""
+    return max(int(run.metrics["steps"][-1]) if run.metrics else 0 for run in group)
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' * (count > 1)}"
+
+
 _FREE = ("seed", "devices", "evaluation.", "storage.", "method.name")
 """Options that do not decide the course of learning."""
 
@@ -257,7 +256,7 @@ def _family(method: Method) -> str | None:
     return next((name for name, known in METHODS.items() if kind(known) == kind(method)), None)
 
 
-def _setting(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _setting(part: _Part, source: _Source) -> Exhibit:
     names = sorted({name for each in source.differences.values() for name in each})
     groups = source.results.groups
     rows = []
@@ -265,15 +264,15 @@ def _setting(part: _Part, source: _Source) -> Iterator[Exhibit]:
         paper = {str(each[name][0]) for each in source.differences.values() if name in each}
         cells = [str(each[name][1]) if name in each else "as the paper" for each in source.differences.values()]
         rows.append([name, " or ".join(sorted(paper)), *cells])
-    lengths = [f"{max(int(run.metrics['steps'][-1]) if run.metrics else 0 for run in g):,}" for g in groups.values()]
+    lengths = [f"{_length(group):,}" for group in groups.values()]
     seeds = [", ".join(str(run.seed) for run in group) for group in groups.values()]
     head = ["option", "paper", *(display(label) for label in source.differences)]
     if len(source.differences) == len(groups):
         rows = [["seeds", "10 runs", *seeds], ["steps so far", "", *lengths], *rows]
-    yield part.exhibit(source.setting_sentence, tables=[Table(head, rows, words=True)])
+    return part.exhibit(source.setting_sentence, tables=[Table(head, rows, words=True)])
 
 
-def _gallery(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _gallery(part: _Part, source: _Source) -> Exhibit:
     pictures: dict[str, list[Any]] = {}
     rows: list[dict[str, Any]] = []
     for label, group in source.results.groups.items():
@@ -287,15 +286,13 @@ def _gallery(part: _Part, source: _Source) -> Iterator[Exhibit]:
         levels = drawn if "drawn" in last or last["source"] == "generator" else drawn[:: max(1, len(drawn) // 8)]
         image = jax.jit(design.image)
         pictures[display(label)] = [_small(image(design.from_json(level))) for level in levels[:8]]
-        rows += [
-            {"method": label, "seed": run.seed, "steps": last["steps"], "number": i, "level": level}
-            for i, level in enumerate(levels[:8])
-        ]
+        about = {"method": label, "seed": run.seed, "steps": last["steps"]}
+        rows += [about | {"number": i, "level": level} for i, level in enumerate(levels[:8])]
     if not pictures:
         raise InputError("No run has a snapshot of its levels, or the domain does not draw them.")
     setting = "Random draws of what each method trains on at last, of one run each: replayed levels of the curator, or "
     setting += f"new levels of the generator. {source.setting()}"
-    yield part.exhibit(setting, draw=partial(plots.gallery, pictures, part.title), rows=rows)
+    return part.exhibit(setting, draw=partial(plots.gallery, pictures, part.title), rows=rows)
 
 
 def _small(picture: Any) -> np.ndarray[Any, Any]:
@@ -304,7 +301,7 @@ def _small(picture: Any) -> np.ndarray[Any, Any]:
     return picture[:: max(1, len(picture) // 120), :: max(1, len(picture) // 120)]
 
 
-def _bars(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _bars(part: _Part, source: _Source) -> Exhibit:
     comparison = compare(source.study(), ends=True)
     domain = source.results.runs[0].run.domain
     drawn = {level.name for level in domain.suites.get(comparison.study.suite, ()) if not is_fixed(level)}
@@ -316,19 +313,19 @@ def _bars(part: _Part, source: _Source) -> Iterator[Exhibit]:
         reference = f"AttentionAgent, mean of all tracks (published): {value:.0f}", value
     title = f"{comparison.title}; {plots.CENTERS[source.center]}"
     draw = partial(plots.bars, comparison, title, center=source.center, names=names, reference=reference)
-    yield part.exhibit(source.setting(comparison) + note, draw=draw, rows=comparison.rows())
+    return part.exhibit(source.setting(comparison) + note, draw=draw, rows=comparison.rows())
 
 
-def _maze_curves(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _maze_curves(part: _Part, source: _Source) -> Exhibit:
     study, panels = source.study(), list[Panel]()
     for at in CLOCKS:
         title = "solved rate on test mazes" if study.metric == "solved" else "return on test mazes"
         panels += [replace(panel, title=title) for panel in plots.level_panels(study, at, [ALL])]
         panels += _complexity_panels(source, at, COMPLEXITY["maze"][:2])
-    yield _panels(part, source, panels, DOTTED)
+    return _panels(part, source, panels, DOTTED)
 
 
-def _racing_curves(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _racing_curves(part: _Part, source: _Source) -> Exhibit:
     panels: list[Panel] = []
     for suite, levels in {"original": [ALL], "f1": TRACKS}.items():
         with suppress(InputError):
@@ -338,7 +335,7 @@ def _racing_curves(part: _Part, source: _Source) -> Iterator[Exhibit]:
                 panels.append(replace(panel, title="original CarRacing" if panel.title == ALL else f"F1 {panel.title}"))
     if not panels:
         raise InputError("No run was evaluated on original or f1: train with --suite original --more-suites f1.")
-    yield _panels(part, source, panels, "")
+    return _panels(part, source, panels, "")
 
 
 def _complexity_panels(source: _Source, against: Clock, names: Iterable[str]) -> list[Panel]:
@@ -353,14 +350,14 @@ def _complexity_panels(source: _Source, against: Clock, names: Iterable[str]) ->
     return panels
 
 
-def _complexity(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _complexity(part: _Part, source: _Source) -> Exhibit:
     panels = _complexity_panels(source, "steps", COMPLEXITY[source.results.domain])
     if not panels:
         raise InputError("No run has measured its levels.")
-    yield _panels(part, source, panels, DOTTED)
+    return _panels(part, source, panels, DOTTED)
 
 
-def _returns(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _returns(part: _Part, source: _Source) -> Exhibit:
     names = {
         "new/return": "protagonist, new levels",
         "replayed/return": "protagonist, replayed levels",
@@ -374,7 +371,7 @@ def _returns(part: _Part, source: _Source) -> Iterator[Exhibit]:
             panels.append(Panel(f"return of the {title}", curves))
     if not panels:
         raise InputError("No run has measured returns.")
-    yield _panels(part, source, panels, "")
+    return _panels(part, source, panels, "")
 
 
 def _panels(part: _Part, source: _Source, panels: Sequence[Panel], note: str) -> Exhibit:
@@ -384,13 +381,15 @@ def _panels(part: _Part, source: _Source, panels: Sequence[Panel], note: str) ->
     return part.exhibit(source.setting(), draw=draw, rows=plots.panel_rows(panels))
 
 
-def _levels(part: _Part, source: _Source) -> Iterator[Exhibit]:
-    comparison, table = compare(source.study(), ends=True), PUBLISHED[source.results.domain]
-    yield part.exhibit(
-        source.setting(comparison),
-        tables=[level_table(comparison, published(table))],
-        rows=[*comparison.rows(), *_published_rows(table)],
-    )
+def _levels(part: _Part, source: _Source) -> Exhibit:
+    comparison, beside = compare(source.study(), ends=True), published(PUBLISHED[source.results.domain])
+    rows = [
+        {"suite": "published", "method": method, "level": level, "mean": value, "standard_error": error}
+        for method, levels in beside.items()
+        for level, (value, error) in levels.items()
+    ]
+    table = level_table(comparison, beside)
+    return part.exhibit(source.setting(comparison), tables=[table], rows=[*comparison.rows(), *rows])
 
 
 def level_table(comparison: Comparison, beside: Mapping[str, Mapping[str, tuple[float, float]]]) -> Table:
@@ -410,12 +409,11 @@ def level_table(comparison: Comparison, beside: Mapping[str, Mapping[str, tuple[
     for i, level in enumerate((*comparison.study.levels, ALL)):
         cells = [column.get(level, column.get("Mean" if level == ALL else level)) for column in columns]
         for side in sides:
-            known = [(cells[j], j) for j in side if cells[j] is not None]
-            if known:
-                best, error = max((cell for cell, _ in known if cell), key=lambda cell: cell[0])
-                bold |= {(i, j + 1) for cell, j in known if cell and cell[0] >= best - np.nan_to_num(error) - 1e-9}
+            if known := {j: cell for j in side if (cell := cells[j]) is not None}:
+                best, error = max(known.values(), key=lambda cell: cell[0])
+                bold |= {(i, j + 1) for j, (x, _) in known.items() if x >= best - np.nan_to_num(error) - 1e-9}
         rows.append([level, *("–" if x is None else plus_minus(*x, n) for x, n in zip(cells, digits, strict=True))])
-    runs = {display(label): f"{len(x)} seed{'s' * (len(x) > 1)}" for label, x in comparison.scores.items()}
+    runs = {display(label): _seeds(len(x)) for label, x in comparison.scores.items()}
     head = ["mean ± standard error", *(f"{n} ({runs[n]})" for n in measured), *(f"{n} (published)" for n in beside)]
     return Table(head, rows, comparison.title, bold=bold)
 
@@ -430,28 +428,20 @@ def published(table: str) -> dict[str, dict[str, tuple[float, float]]]:
     return found
 
 
-def _published_rows(table: str) -> Iterator[dict[str, Any]]:
-    for method, levels in published(table).items():
-        for level, (value, error) in levels.items():
-            yield {"suite": "published", "method": method, "level": level, "mean": value, "standard_error": error}
-
-
-def _claims(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _claims(part: _Part, source: _Source) -> Exhibit:
     study = source.study()
     rows: list[dict[str, Any]] = []
     lacking = []
     for claim in CLAIMS[source.results.domain]:
-        pairs = [
-            (first, second)
-            for first in study.histories
-            for second in study.histories
-            if (first.partition(",")[0], second.partition(",")[0]) == claim[:2]
-        ]
+        firsts, seconds = (
+            [label for label in study.histories if label.partition(",")[0] == method] for method in claim[:2]
+        )
+        pairs = [*product(firsts, seconds)]
         if not pairs:
             lacking.append(f"{display(claim.better)} > {display(claim.worse)}")
         for first, second in pairs:
-            rows.append({"claim": f"{display(first)} > {display(second)}", "at": claim.at})
-            rows[-1] |= contest(study, first, second, claim.at)
+            about = {"claim": f"{display(first)} > {display(second)}", "at": claim.at}
+            rows.append(about | contest(study, first, second, claim.at))
     if not rows:
         raise InputError(f"There are no two methods of which the paper claims anything: {'; '.join(lacking)}.")
     for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
@@ -475,31 +465,21 @@ def _claims(part: _Part, source: _Source) -> Iterator[Exhibit]:
     head = ["claim of the paper", "after", "runs", "means", "difference", "Hedges' g", "p", "p (Holm)", "here"]
     caption = f"Welch's test of runs' means over the suite {study.suite}, on lines between evaluations"
     setting = source.setting() + (f" Without runs: {'; '.join(lacking)}." if lacking else "")
-    yield part.exhibit(setting, tables=[Table(head, cells, caption)], rows=rows)
+    return part.exhibit(setting, tables=[Table(head, cells, caption)], rows=rows)
 
 
 def contest(study: Study, first: str, second: str, at: Clock) -> dict[str, Any]:
     """One method against another where both have come to: means over levels, Welch's test and Hedges' g."""
-    both = replace(study, histories={label: study.histories[label] for label in (first, second)})
-    time = min(int(history.clock(at)[-1]) for group in both.histories.values() for history in group)
-    means: list[Scores] = []
-    for group in both.histories.values():
-        found = [history.at(time, at) for history in group]
-        means.append(np.array([scores.mean() if scores is not None else np.nan for scores in found]))
-    x, y = means
-    return {
-        "time": time,
-        "runs": len(x),
-        "other_runs": len(y),
-        "mean": float(mean(x)),
-        "other_mean": float(mean(y)),
-        **welch(x, y)._asdict(),
-        "effect": hedges_g(x, y),
-    }
+    groups = study.histories[first], study.histories[second]
+    time = min(int(history.clock(at)[-1]) for group in groups for history in group)
+    found = [[history.at(time, at) for history in group] for group in groups]
+    x, y = (np.array([np.nan if scores is None else scores.mean() for scores in group]) for group in found)
+    about = {"time": time, "runs": len(x), "other_runs": len(y), "mean": float(mean(x)), "other_mean": float(mean(y))}
+    return about | welch(x, y)._asdict() | {"effect": hedges_g(x, y)}
 
 
-def _minimum(part: _Part, source: _Source) -> Iterator[Exhibit]:
-    histories: dict[str, list[History]] = {}
+def _minimum(part: _Part, source: _Source) -> Exhibit:
+    histories: dict[str, tuple[History, ...]] = {}
     study, counts = source.study(), set[int]()
     for label, group in source.results.groups.items():
         for run in group:
@@ -510,26 +490,24 @@ def _minimum(part: _Part, source: _Source) -> Iterator[Exhibit]:
                 lowest = np.array([[min(returns[level]) for level in study.levels]])
                 counts.add(min(map(len, returns.values())))
                 steps, updates = (run.metrics[name][-1:].astype(int) for name in ("steps", "updates"))
-                histories.setdefault(label, []).append(
-                    History(run.directory, steps, updates, np.array([min(counts)]), lowest)
-                )
+                history = History(run.directory, steps, updates, np.array([min(counts)]), lowest)
+                histories[label] = (*histories.get(label, ()), history)
     if not histories:
         raise InputError("No run has kept its episodes on F1: tutelage eval RUNS --suite f1.")
-    own = {label: tuple(group) for label, group in histories.items()}
-    comparison = compare(replace(study, metric="return", histories=own), ends=True)
+    comparison = compare(replace(study, metric="return", histories=histories), ends=True)
     title = f"Minimum return over {min(counts)} episodes on each track; {plots.CENTERS[source.center]}"
     draw = partial(plots.bars, comparison, title, center=source.center)
-    yield part.exhibit(source.setting(comparison), draw=draw, rows=comparison.rows())
+    return part.exhibit(source.setting(comparison), draw=draw, rows=comparison.rows())
 
 
-def _regret(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _regret(part: _Part, source: _Source) -> Exhibit:
     rows = [row for row in regret_rows(source.results) if row["suite"] == "robustness"]
     if not rows:
         raise InputError("No run has regrets: tutelage eval RUNS --suite robustness --episodes 10000.")
-    yield part.exhibit(source.setting(), tables=regret_tables(rows, display), rows=rows)
+    return part.exhibit(source.setting(), tables=regret_tables(rows, display), rows=rows)
 
 
-def _walls(part: _Part, source: _Source) -> Iterator[Exhibit]:
+def _walls(part: _Part, source: _Source) -> Exhibit:
     suite = source.study().suite
     names = ("wall_right", "wall_left")
     rows: list[dict[str, Any]] = []
@@ -542,11 +520,11 @@ def _walls(part: _Part, source: _Source) -> Iterator[Exhibit]:
         if shares:
             rows.append({"policy": display(label), "runs": len(shares), **_spread(names, np.array(shares))})
     for run in source.results.runs:
-        for scores in by_suite(score for score in run.tests if score.is_baseline and score.suite == suite).values():
-            for name in dict.fromkeys(score.policy for score in scores if score.measures):
-                if name not in [row["policy"] for row in rows]:
-                    own = [[score.measures[each] for each in names] for score in scores if score.policy == name]
-                    rows.append({"policy": name, "runs": 1, **_spread(names, np.mean(own, axis=0, keepdims=True))})
+        scores = [x for x in run.tests if x.is_baseline and x.suite == suite and x.measures]
+        for name in dict.fromkeys(score.policy for score in scores):
+            if name not in [row["policy"] for row in rows]:
+                own = [[score.measures[each] for each in names] for score in scores if score.policy == name]
+                rows.append({"policy": name, "runs": 1, **_spread(names, np.mean(own, axis=0, keepdims=True))})
     if not rows:
         raise InputError(f"No run has kept its episodes: tutelage eval RUNS --suite {suite} --baselines.")
     cells = [
@@ -555,31 +533,30 @@ def _walls(part: _Part, source: _Source) -> Iterator[Exhibit]:
     ]
     head = ["", "runs", "wall at the right hand", "wall at the left hand"]
     caption = f"Share of an episode's steps, suite {suite}: a right-hand rule has a wall at the right much more often"
-    yield part.exhibit(source.setting(), tables=[Table(head, cells, caption)], rows=rows)
+    return part.exhibit(source.setting(), tables=[Table(head, cells, caption)], rows=rows)
 
 
 def _spread(names: Sequence[str], values: Scores) -> dict[str, float]:
     """Mean and standard error of values [R, n]."""
-    return dict(zip(names, map(float, mean(values)), strict=True)) | {
-        f"{name}_error": float(error) for name, error in zip(names, standard_error(values), strict=True)
-    }
+    columns = [*names, *(f"{name}_error" for name in names)]
+    return dict(zip(columns, map(float, (*mean(values), *standard_error(values))), strict=True))
 
 
-def hyperparameters(preset: PresetName = "paper") -> Exhibit:
-    """The options of a preset, methods as columns."""
+def hyperparameters() -> Exhibit:
+    """The options of the paper's presets, methods as columns."""
+
+    def text(value: Any) -> str:
+        return "–" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
     tables, rows = [], list[dict[str, Any]]()
     for domain, setup in SETUPS.items():
-        configs = {name: flat(setup.preset(preset, name).to_json()) for name in METHODS}
+        configs = {name: flat(setup.preset("paper", name).to_json()) for name in METHODS}
         names = dict.fromkeys(name for each in configs.values() for name in each if not name.startswith(_FREE))
-        cells = [[name, *(_text(each.get(name)) for each in configs.values())] for name in names]
-        tables.append(Table(["option", *map(display, configs)], cells, f"{domain}, preset {preset}", words=True))
-        rows += [{"domain": domain} | dict(zip(tables[-1].head, each, strict=True)) for each in tables[-1].rows]
+        cells = [[name, *(text(each.get(name)) for each in configs.values())] for name in names]
+        tables.append(Table(["option", *map(display, configs)], cells, f"{domain}, preset paper", words=True))
+        rows += [{"domain": domain} | row for row in tables[-1].records()]
     setting = "Generated from the presets. ACCEL is not in the paper."
     return Exhibit("table-4-hyperparameters", "Table 4", "Hyper-parameters", setting, tables=tables, rows=rows)
-
-
-def _text(value: Any) -> str:
-    return "–" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def f1_circuits() -> Exhibit:

@@ -84,17 +84,14 @@ def panel_rows(panels: Sequence[Panel]) -> list[dict[str, Any]]:
             "method": label,
             "time": time,
             "runs": len(y),
-            "median": median(y[:, n]),
-            "lower_quartile": quartiles(y[:, n])[0],
-            "upper_quartile": quartiles(y[:, n])[1],
-            "mean": mean(y[:, n]),
-            "standard_error": standard_error(y[:, n]),
+            **dict(zip(("median", "lower_quartile", "upper_quartile", "mean", "standard_error"), numbers, strict=True)),
         }
         for panel in panels
         for i, curves in enumerate((panel.curves, *panel.dotted))
         for label, group in curves.items()
         for x, y in [align(group)]
-        for n, time in enumerate(x)
+        if x.size
+        for time, *numbers in zip(x, median(y), *quartiles(y), mean(y), standard_error(y), strict=True)
     ]
 
 
@@ -106,8 +103,17 @@ def metric_curves(results: Results, metric: str, against: Clock) -> dict[str, li
     }
 
 
-def training_panels(results: Results, metrics: Sequence[str], against: Clock = "steps") -> list[Panel]:
-    """A panel for each metric; where it has percentiles (its name with _p10 and _p90), these are dotted lines."""
+def training_curves(
+    results: Results,
+    metrics: Sequence[str],
+    against: Clock = "steps",
+    title: str = "While training",
+    width: float = style.WIDTH,
+) -> Figure:
+    """Metrics of training, a panel each: every method's mean over runs, with its standard error as a band.
+
+    Where a metric has percentiles (its name with _p10 and _p90), these are dotted lines.
+    """
     known = sorted({name for run in results.runs for name in run.metrics})
     if not metrics:
         raise InputError("There is nothing to draw: name at least one metric.")
@@ -120,18 +126,7 @@ def training_panels(results: Results, metrics: Sequence[str], against: Clock = "
         title = style.words(metric) + (", 10–90 %" if percentiles else "")
         return Panel(title, metric_curves(results, metric, against), against, dotted)
 
-    return [*map(panel, metrics)]
-
-
-def training_curves(
-    results: Results,
-    metrics: Sequence[str],
-    against: Clock = "steps",
-    title: str = "While training",
-    width: float = style.WIDTH,
-) -> Figure:
-    """Metrics of training, a panel each: every method's mean over runs, with its standard error as a band."""
-    return curve_panels(training_panels(results, metrics, against), title, width)
+    return curve_panels([*map(panel, metrics)], title, width)
 
 
 def level_panels(study: Study, against: Clock = "steps", levels: Sequence[str] | None = None) -> list[Panel]:
@@ -280,18 +275,19 @@ def scores_and_regrets(entries: Sequence[Entry]) -> Scores:
 
 def svg(figure: Figure) -> str:
     """An SVG element: a file by itself, or a part of an HTML page."""
-    content = io.StringIO()
-    with mpl.rc_context(style.RC):
-        figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
-    text = content.getvalue()
+    text = _saved(figure, "svg", "Date", "Creator").decode()
     return text[text.index("<svg") :]
 
 
 def png(figure: Figure) -> bytes:
     """A PNG file about 1,400 pixels wide."""
+    return _saved(figure, "png", "Software")
+
+
+def _saved(figure: Figure, form: str, *unsaid: str) -> bytes:
     content = io.BytesIO()
     with mpl.rc_context(style.RC):
-        figure.savefig(content, format="png", metadata={"Software": None})
+        figure.savefig(content, format=form, metadata=dict.fromkeys(unsaid))
     return content.getvalue()
 
 
@@ -314,7 +310,6 @@ def _curves(axes: Axes, curves: Mapping[str, Sequence[Curve]], center: Center, *
 
 
 def _reference(axes: Axes, line: tuple[str, float] | None) -> None:
-    """A line across, and its name."""
     if line:
         name, value = line
         axes.axhline(value, color=style.INK, linewidth=0.9, linestyle=":")

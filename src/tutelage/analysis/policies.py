@@ -58,14 +58,12 @@ class PolicyScore:
 
     @classmethod
     def of(cls, score: Score, policy: str, suite: str, greedy: bool | None, steps: int | None = None) -> PolicyScore:
-        """The summary of episodes."""
-        solved = score.solved
-        low, high = (None, None) if solved is None else wilson(solved, score.episodes)[1:]
         about = policy, steps, suite, score.level, score.episodes, greedy
-        values = score.mean_return, score.return_error
+        low, high = (None, None) if score.solved is None else wilson(score.solved, score.episodes)[1:]
+        means = score.mean_return, score.return_error, score.mean_length
         mean, ten, one, tenth = map(score.regret, (1.0, *WORST))
         measures = {name: float(np.mean(x)) for name, x in score.measures.items()}
-        return cls(*about, solved, low, high, *values, score.mean_length, mean, ten, one, tenth, measures)
+        return cls(*about, score.solved, low, high, *means, mean, ten, one, tenth, measures)
 
     @property
     def is_baseline(self) -> bool:
@@ -73,7 +71,6 @@ class PolicyScore:
         return self.policy in BASELINES and self.steps is None
 
     def row(self) -> dict[str, Any]:
-        """By column."""
         return {column: getattr(self, name) for name, column in COLUMNS.items()} | dict(self.measures)
 
 
@@ -91,17 +88,15 @@ def parse_policy_scores(rows: Iterable[Mapping[str, str]]) -> list[PolicyScore]:
     greedy = {"True": True, "False": False, "": None}
 
     def parsed(row: Mapping[str, str]) -> PolicyScore:
-        def number(name: str) -> float | None:
-            return float(row[name]) if row[name] else None
-
-        solved, low, high, value, error, length, mean, ten, one, tenth = map(number, list(COLUMNS.values())[6:])
-        if value is None:
+        if not row["return"]:
             raise ValueError("a return is missing")
         steps, episodes = int(row["steps"]) if row["steps"] else None, int(row["episodes"])
         about = row["policy"], steps, row["suite"], row["level"], episodes, greedy[row["greedy"]]
+        numbers: Any = {
+            name: float(row[column]) if row[column] else None for name, column in list(COLUMNS.items())[len(about) :]
+        }
         measures = {name: float(x) for name, x in row.items() if x and name not in COLUMNS.values()}
-        values = value, math.nan if error is None else error
-        return PolicyScore(*about, solved, low, high, *values, length, mean, ten, one, tenth, measures)
+        return PolicyScore(*about, **numbers | {"return_error": float(row["return_error"] or "nan")}, measures=measures)
 
     return [*map(parsed, rows)]
 
@@ -129,10 +124,7 @@ def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Ta
         caption = "Solved episodes, with Wilson's 95 % interval"
         tables.append(Table(["solved", *heads], [*zip(side, *cells, strict=True)], caption))
     digits = 3 if max(abs(score.value) for column in columns for score in column) < 10 else 1
-    cells = [
-        [*(plus_minus(x.value, x.return_error, digits) for x in column), _mean_return(column, digits)]
-        for column in columns
-    ]
+    cells = [_returns(column, digits) for column in columns]
     caption = "Return ± standard error; none where all episodes had the same return"
     tables.append(Table(["return", *heads], [*zip(side, *cells, strict=True)], caption))
     if any(score.regret is not None for column in columns for score in column):
@@ -164,7 +156,10 @@ def _mean_rate(scores: Sequence[PolicyScore]) -> str:
     return interval(*wilson(rate, sum(score.episodes for score in scores)), 2)
 
 
-def _mean_return(scores: Sequence[PolicyScore], digits: int) -> str:
+def _returns(scores: Sequence[PolicyScore], digits: int) -> list[str]:
+    """On each level, and their mean."""
     # levels are independent, so the variance of their mean is the sum of their variances over their number squared
     error = math.sqrt(sum(score.return_error**2 for score in scores)) / len(scores)
-    return plus_minus(sum(score.value for score in scores) / len(scores), error, digits)
+    center = sum(score.value for score in scores) / len(scores)
+    returns = [(score.value, score.return_error) for score in scores]
+    return [plus_minus(*each, digits) for each in (*returns, (center, error))]

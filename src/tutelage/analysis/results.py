@@ -61,7 +61,6 @@ TRAINING, RUNS, EVAL, CONFIGS, LEVELS = "training.csv", "runs.csv", "eval.csv", 
 Curve = tuple[np.ndarray[Any, Any], Scores]
 """Times x[N], which never fall, and values y[N]; NaN where nothing was measured."""
 
-
 NAMES: Mapping[str, str] = {
     "dr": "DR",
     "minimax": "Minimax",
@@ -82,17 +81,14 @@ class RunResults:
 
     @property
     def directory(self) -> Path:
-        """Where it is."""
         return self.run.directory
 
     @property
     def seed(self) -> int:
-        """What sets it apart from other runs of its method."""
         return self.run.config.seed
 
     @property
     def method(self) -> str:
-        """Its name, as on the command line."""
         return self.run.config.method.name
 
     @cached_property
@@ -145,7 +141,6 @@ class RunResults:
 
     @cached_property
     def seconds(self) -> float:
-        """How long all iterations took."""
         return float(sum(row["seconds"] for row in self.run.timing()))
 
     @cached_property
@@ -170,14 +165,14 @@ class StudyRun(RunResults):
     @cached_property
     def metrics(self) -> dict[str, np.ndarray]:
         """At the evaluations only: means since the one before."""
-        rows = self._parsed(
-            TRAINING, lambda rows: [{name: float(x or "nan") for name, x in row.items()} for row in rows]
-        )
-        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
+
+        def columns(rows: Sequence[Mapping[str, str]]) -> dict[str, np.ndarray]:
+            return {name: np.array([float(row[name] or "nan") for row in rows]) for name in (rows[0] if rows else ())}
+
+        return self._parsed(TRAINING, columns)
 
     @cached_property
     def evaluations(self) -> Rows:
-        """As in a run."""
         return self._parsed(EVALUATIONS, partial(parse_rows, EVALUATIONS))
 
     @cached_property
@@ -187,17 +182,14 @@ class StudyRun(RunResults):
 
     @cached_property
     def seconds(self) -> float:
-        """How long all iterations took."""
         return self._parsed(RUNS, lambda rows: float(rows[0]["seconds"]))
 
     @cached_property
     def tests(self) -> list[PolicyScore]:
-        """The results of `tutelage eval`."""
         return self._parsed(EVAL, parse_policy_scores)
 
     @cached_property
     def snapshots(self) -> list[Snapshot]:
-        """The last one."""
         return [*self.levels]
 
     def _parsed(self, name: str, parse: Callable[[Any], T]) -> T:
@@ -252,15 +244,13 @@ class Results:
 
     @property
     def runs(self) -> list[RunResults]:
-        """All of them."""
         return [run for group in self.groups.values() for run in group]
 
     @property
     def titles(self) -> dict[Path, str]:
         """What to call each run, by its directory."""
-        return {
-            run.directory: f"{display(label)}, seed {run.seed}" for label, group in self.groups.items() for run in group
-        }
+        labeled = ((label, run) for label, group in self.groups.items() for run in group)
+        return {run.directory: f"{display(label)}, seed {run.seed}" for label, run in labeled}
 
     @property
     def suites(self) -> list[str]:
@@ -351,7 +341,6 @@ class Study:
 
     @property
     def title(self) -> str:
-        """What was measured."""
         return f"{self.domain}, suite {self.suite}: {'solved rate' if self.metric == 'solved' else self.metric}"
 
 
@@ -368,11 +357,8 @@ def by_method(runs: Sequence[Run | RunResults]) -> dict[str, list[RunResults]]:
     for method in dict.fromkeys([*METHODS, *(run.method for run in results)]):
         peers = [run for run in results if run.method == method]
         settings = [run.settings for run in peers]
-        alike = [json.dumps([each, run.seed]) for each, run in zip(settings, peers, strict=True)]
-        if len({*alike}) < len(alike):
-            settings = [
-                each | {"total_steps": run.run.config.total_steps} for each, run in zip(settings, peers, strict=True)
-            ]
+        if len({json.dumps([run.settings, run.seed]) for run in peers}) < len(peers):
+            settings = [run.settings | {"total_steps": run.run.config.total_steps} for run in peers]
         for run, distinctions in zip(peers, _distinctions(settings), strict=True):
             group = groups.setdefault(", ".join([method, *distinctions]), [])
             for other in group:
@@ -466,9 +452,8 @@ def _common_levels(rows: Mapping[Path, Rows], suite: str) -> tuple[str, ...]:
                 f"{path} was not evaluated on the suite {suite!r}: leave the run out, or choose another suite."
             )
     levels = {path: tuple(dict.fromkeys(row["level"] for row in each)) for path, each in rows.items()}
-    _only(
-        {", ".join(sorted(names)): path for path, names in levels.items()}, "was tested on {}", "runs with equal tests"
-    )
+    tested = {", ".join(sorted(names)): path for path, names in levels.items()}
+    _only(tested, "was tested on {}", "runs with equal tests")
     return next(iter(levels.values()))
 
 

@@ -242,12 +242,7 @@ def rate_interval(rates: Scores, episodes: int) -> Estimate:
 
 
 def summarize(
-    scores: Scores,
-    generator: np.random.Generator,
-    *,
-    episodes: int | None = None,
-    resamples: int = 2000,
-    whole_runs: bool = False,
+    scores: Scores, generator: np.random.Generator, *, episodes: int | None = None, whole_runs: bool = False
 ) -> Summary:
     """Summarize scores [R, L].
 
@@ -256,7 +251,7 @@ def summarize(
     """
     runs = _known(scores).mean(axis=1)
     lower, upper = map(float, quartiles(runs))
-    iqm = bootstrap(interquartile_mean, [scores], generator, resamples=resamples, whole_runs=whole_runs)
+    iqm = bootstrap(interquartile_mean, [scores], generator, whole_runs=whole_runs)
     interval = rate_interval(runs, episodes * scores.shape[1])[1:] if episodes else (math.nan, math.nan)
     center = float(mean(runs)), float(standard_error(runs)), float(median(runs))
     return Summary(len(runs), *center, lower, upper, *iqm, *interval)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 WIDTH = 100
 """Columns of text that a table keeps to where no terminal says how many there are, as far as names let it."""
@@ -16,7 +16,6 @@ WIDTH = 100
 class Table:
     """Names to the left, numbers to the right. All cells are text."""
 
-    kind: ClassVar[str] = "table"
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
@@ -26,6 +25,10 @@ class Table:
     """Cells that stand out, by row and column."""
     folded: bool = False
     """A page shows the caption only, until a reader opens it."""
+
+    def records(self) -> list[dict[str, str]]:
+        """The rows by the names of their columns."""
+        return [dict(zip(self.head, row, strict=True)) for row in self.rows]
 
 
 def show(*tables: Table) -> None:
@@ -61,12 +64,7 @@ def text(table: Table, width: int = WIDTH, *, color: bool = False) -> str:
 
 def markdown(table: Table) -> str:
     """A table for a README; its caption stands above it."""
-
-    def cell(i: int, j: int, text: str) -> str:
-        text = text.replace("|", r"\|")
-        return f"**{text}**" if (i, j) in table.bold else text
-
-    rows = [[cell(i, j, text) for j, text in enumerate(row)] for i, row in enumerate(table.rows)]
+    rows = _marked(table, lambda text: text.replace("|", r"\|"), "**{}**")
     rule = ["---", *("---" if table.words else "---:" for _ in table.head[1:])]
     lines = ["| " + " | ".join(row) + " |" for row in (table.head, rule, *rows)]
     return "\n".join([table.caption, "", *lines, ""])
@@ -79,16 +77,21 @@ SIGNS |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}"} | 
 
 def latex(table: Table) -> str:
     """A head and rows for a LaTeX table with booktabs; the caption is a comment."""
-
-    def cell(i: int, j: int, text: str) -> str:
-        text = "".join(SIGNS.get(letter, letter) for letter in text)
-        return rf"\textbf{{{text}}}" if (i, j) in table.bold else text
-
-    head, *rows = [
-        " & ".join(cell(i, j, text) for j, text in enumerate(row)) + r" \\"
-        for i, row in enumerate((table.head, *table.rows), start=-1)
+    signs = str.maketrans(SIGNS)
+    cells = [
+        [text.translate(signs) for text in table.head],
+        *_marked(table, lambda x: x.translate(signs), r"\textbf{{{}}}"),
     ]
+    head, *rows = [" & ".join(row) + r" \\" for row in cells]
     return "\n".join([f"% {table.caption}", head, r"\midrule", *rows, ""])
+
+
+def _marked(table: Table, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+    """The cells with letters escaped, and those in bold that stand out."""
+    return [
+        [bold.format(escape(text)) if (i, j) in table.bold else escape(text) for j, text in enumerate(row)]
+        for i, row in enumerate(table.rows)
+    ]
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -136,16 +139,16 @@ def _split(table: Table, width: int) -> Iterator[Table]:
     columns = [*zip(table.head, *table.rows, strict=True)]
     first, block, used = columns[0], [columns[0]], 0
     room = width - max(map(len, first))
+
+    def part() -> Table:
+        head, *rows = zip(*block, strict=True)
+        return replace(table, head=head, rows=rows)
+
     for column in columns[1:]:
         needed = 2 + max(map(len, column))
         if len(block) > 1 and used + needed > room:
-            yield _of(table, block)
+            yield part()
             block, used = [first], 0
         block.append(column)
         used += needed
-    yield _of(table, block)
-
-
-def _of(table: Table, columns: Sequence[Sequence[str]]) -> Table:
-    head, *rows = zip(*columns, strict=True)
-    return replace(table, head=head, rows=rows)
+    yield part()

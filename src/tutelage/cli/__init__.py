@@ -51,7 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _end(2, "There is not enough memory for this. Fewer or smaller envs, levels or layers need less.")
         if isinstance(error, OSError) and error.filename is not None:
             _end(2, f"{error.filename} cannot be read or written: {error.strerror}.")
-        if not _is_input(error):
+        from tutelage.curriculum.curriculum import NotFiniteError
+        from tutelage.types import InputError
+
+        if not isinstance(error, InputError | NotFiniteError | OSError):  # an error of this program
             raise
         _end(2, str(error))
 
@@ -61,14 +64,6 @@ def _end(code: int, sentence: str) -> None:
     if mesh := sys.modules.get("tutelage.learning.mesh"):
         mesh.leave(code)
     raise SystemExit(code)
-
-
-def _is_input(error: Exception) -> bool:
-    """Whether an error is about what a user gave, or about the machine, rather than about this program."""
-    from tutelage.curriculum.curriculum import NotFiniteError
-    from tutelage.types import InputError
-
-    return isinstance(error, InputError | NotFiniteError | OSError)
 
 
 def _help() -> str:
@@ -89,7 +84,6 @@ def _unknown(word: str) -> str:
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """A verb with all its options."""
     name, *options = arguments
     if name.startswith("--tyro-"):
         return _every_verb(arguments)

@@ -45,7 +45,6 @@ class Compare:
     """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
-        """Print the tables and write the files."""
         check_directory(self.out, "--out")
         prepare()
         results = Results(find_results(self.runs, self.allow))
@@ -73,8 +72,8 @@ class Compare:
         tables = {
             "compare.csv": [row for comparison in comparisons for row in comparison.rows()],
             "tests.csv": [row for comparison in comparisons for row in comparison.test_rows()],
+            "regret.csv": regret_rows(results),
         }
-        tables["regret.csv"] = regret_rows(results)
         for name, rows in tables.items():
             if rows:
                 yield name, csv_text(rows, [*rows[0]])

@@ -56,7 +56,6 @@ class Eval:
     """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
-        """Evaluate all runs, print the table and write the files."""
         prepare()
         seed_key(self.seed)
         runs = open_runs(self.runs, self.pretrained, self.allow)

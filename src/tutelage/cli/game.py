@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +38,6 @@ class Example:
         return games.default_epsilon(self.B, p, self.levels) if self.epsilon is None else self.epsilon
 
     def payoffs(self, p: float) -> Matrix:
-        """The table."""
         return games.example_payoffs(self.B, p, self._epsilon(p), self.levels)
 
     def remarks(self, p: float) -> list[str]:
@@ -68,7 +67,6 @@ class MatrixFile:
 
     @property
     def title(self) -> str:
-        """For figures."""
         return self.file.name
 
     def payoffs(self, p: float) -> Matrix:
@@ -76,11 +74,9 @@ class MatrixFile:
         return games.read_payoffs(self.file)
 
     def remarks(self, p: float) -> list[str]:
-        """There is nothing to add for a user's matrix."""
         return []
 
     def sweep(self, payoffs: Matrix, shares: Sequence[float]) -> list[games.WorstCase]:
-        """Worst-case regret for each p."""
         return games.sweep(payoffs, shares)
 
 
@@ -114,28 +110,19 @@ class Game:
             )
             for name, method in games.METHODS.items()
         }
-        report = (
-            _base_game(payoffs),
-            self.base.remarks(self.p),
-            _theory(payoffs, self.p),
-            _outcome(payoffs, curves),
-        )
-        print("\n".join(chain.from_iterable(report)))
+        theory = [*_base_game(payoffs), *self.base.remarks(self.p), *_theory(payoffs, self.p)]
+        print("\n".join([*theory, *_outcome(payoffs, curves)]))
         if self.out is not None:
             self._draw(self.out, payoffs, curves)
 
     def _draw(self, out: Path, payoffs: Matrix, curves: dict[str, Matrix]) -> None:
         from tutelage.games import figures  # matplotlib takes a while to import, and most calls draw nothing
 
+        sweep, title = self.base.sweep(payoffs, _SHARES), f"What random levels cost PLR: {self.base.title}"
+        optimum, learning = games.minimax_regret(payoffs).value, f"Six methods learn {self.base.title}, p = {self.p:g}"
         drawings = {
-            "regret_by_p.png": figures.draw_sweep(
-                _SHARES, self.base.sweep(payoffs, _SHARES), f"What random levels cost PLR: {self.base.title}"
-            ),
-            "regret_over_time.png": figures.draw_dynamics(
-                curves,
-                games.minimax_regret(payoffs).value,
-                f"Six methods learn {self.base.title}, p = {self.p:g}",
-            ),
+            "regret_by_p.png": figures.draw_sweep(_SHARES, sweep, title),
+            "regret_over_time.png": figures.draw_dynamics(curves, optimum, learning),
         }
         for name, figure in drawings.items():
             try:
@@ -223,5 +210,4 @@ def _mixture(symbol: str, strategy: Strategy, terms: int = 6) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Indented lines of a table."""
     return [f"  {line}" for line in aligned([header, *rows])]

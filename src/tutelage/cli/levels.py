@@ -35,7 +35,6 @@ class Levels:
     """Which of the random levels to draw."""
 
     def run(self) -> None:
-        """Print one line for each level and write the sheet."""
         prepare()
         key = seed_key(self.seed)
         setup: Any = setup_named(self.domain)

@@ -36,7 +36,6 @@ class PaperVerb:
     """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
-        """Make and write them."""
         check_directory(self.out, "--out")
         prepare()
         if self.table:

@@ -41,7 +41,6 @@ class Play:
     """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
-        """Play, print how it went, and write the video."""
         prepare()
         key = seed_key(self.seed)
         if self.max_frames < 1:

@@ -29,7 +29,6 @@ class Report:
     """Modules of your own that a run names and that may be imported."""
 
     def run(self) -> None:
-        """Write the page, and say where it is."""
         prepare()
         runs = find_runs(self.runs, self.allow)
         out = self.out or (runs[0].directory / REPORT if len(runs) == 1 else Path(REPORT))

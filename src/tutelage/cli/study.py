@@ -18,7 +18,7 @@ from tutelage.studies.cluster import RayTasks
 from tutelage.studies.jobs import Executor
 from tutelage.studies.local import LocalProcesses
 from tutelage.studies.results import collect
-from tutelage.studies.selection import Ranked, plan, run_study
+from tutelage.studies.selection import Plan, Ranked, plan, run_study
 from tutelage.studies.study import Resources, Study, StudyRun
 from tutelage.types import InputError
 
@@ -34,18 +34,17 @@ class _File:
 
     @property
     def tables(self) -> Path:
-        """Where the tidy files are."""
         return self.results or self.file.with_suffix("")
 
-    def words(self) -> list[str]:
-        """The options as the command line has them."""
-        paths = {"--runs": self.runs, "--results": self.results}
-        return [word for name, path in paths.items() if path for word in (name, str(path))]
-
     def read(self) -> tuple[Study, list[StudyRun]]:
-        """The study and all its runs."""
         study = Study.read(self.file)
         return study, study.runs(self.runs or Path("runs") / self.file.stem)
+
+    def plan(self) -> Plan:
+        """What the study has come to, and what it does next."""
+        study, runs = self.read()
+        check(study)
+        return plan(runs, study.selection, self.tables)
 
 
 @dataclass(frozen=True)
@@ -64,18 +63,17 @@ class RunStudy(_File):
     """Also run what is not here but finished in the tidy files, which `study results` made elsewhere."""
 
     def run(self) -> None:
-        """Run them all."""
         study, runs = self.read()
         check(study)
         executor = self._executor(study.resources)
         with watching() as (show, requests):
-            options: Any = {"again": self.again, "show": show, "requests": requests}
-            found = run_study(runs, executor, study.selection, self.tables, **options)
+            found = run_study(
+                runs, executor, study.selection, self.tables, again=self.again, show=show, requests=requests
+            )
         _show_ranking(found.ranking)
-        words = ["tutelage", "study", "run", str(self.file), *self.words()]
-        for name, value in {"--ray": self.ray, "--cpus": self.cpus, "--gpus": self.gpus}.items():
-            words += [name, str(value)] if value is not None else []
-        conclude(found.jobs, requests, shlex.join(words))
+        given = {"runs": self.runs, "results": self.results, "ray": self.ray, "cpus": self.cpus, "gpus": self.gpus}
+        words = [word for name, x in given.items() if x is not None for word in (f"--{name}", str(x))]
+        conclude(found.jobs, requests, shlex.join(["tutelage", "study", "run", str(self.file), *words]))
 
     def _executor(self, resources: Resources) -> Executor:
         asked: dict[str, Any] = {"cpus": self.cpus, "gpus": self.gpus}
@@ -94,10 +92,7 @@ class Status(_File):
     """Show how far each run has come, and which variants are best so far."""
 
     def run(self) -> None:
-        """Print a table."""
-        study, runs = self.read()
-        check(study)
-        found = plan(runs, study.selection, self.tables)
+        found = self.plan()
         Console().print(table_of(found.jobs))
         _show_ranking(found.ranking)
 
@@ -107,10 +102,7 @@ class Commands(_File):
     """Print one command for each run that comes next, for SLURM arrays, xargs and the like."""
 
     def run(self) -> None:
-        """Print them."""
-        study, runs = self.read()
-        check(study)
-        for job in plan(runs, study.selection, self.tables).jobs:
+        for job in self.plan().jobs:
             if job.status == "waiting":
                 print(shlex.join(["tutelage", *job.run.command(job.pause_at)]))
 
@@ -120,7 +112,6 @@ class Results(_File):
     """Write the results of all runs as small tidy CSV files, and keep the rows of runs that are not here."""
 
     def run(self) -> None:
-        """Collect and write."""
         _, runs = self.read()
         for path in collect(runs, self.tables):
             print(path)
@@ -138,7 +129,6 @@ class StudyVerb:
     )
 
     def run(self) -> None:
-        """Do what was asked."""
         self.what.run()
 
 
@@ -163,7 +153,6 @@ def check(study: Study) -> None:
 
 
 def _show_ranking(ranking: Sequence[Ranked]) -> None:
-    """A table for each rung."""
     for rung in sorted({each.rung for each in ranking}):
         rows = [each for each in ranking if each.rung == rung]
         steps = rows[0].steps

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -60,7 +60,6 @@ class Processes:
     """Elsewhere: which one this is, from 0."""
 
     def join(self) -> None:
-        """Find the others, if there are any."""
         where = self.coordinator, self.num_processes, self.process_id
         if self.distributed or where != (None, None, None):
             use_processes(*where)
@@ -97,7 +96,6 @@ class Train(Generic[S]):
     processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
-        """Train all seeds."""
         if self.seeds is not None and self.seeds < 1:
             raise InputError(f"seeds must be at least 1, not {self.seeds}.")
         keep_programs()
@@ -170,7 +168,6 @@ class Resume:
     processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
-        """Continue to the end."""
         if group := Group.read(self.directory, self.allow):
             if self.total_steps or self.total_updates or self.repair_logs or self.processes != Processes():
                 raise InputError(f"{self.directory} holds several seeds: resume them one by one with these options.")
@@ -222,7 +219,6 @@ class Group:
         return cls(directory, read_config(content, allow), seeds, cpus)
 
     def write(self) -> None:
-        """Write the file."""
         content = {"seeds": [*self.seeds], "cpus": self.cpus, "config": self.config.to_json()}
         write_atomically(self.directory / SEEDS, json.dumps(content, indent=2) + "\n")
 
@@ -237,12 +233,11 @@ class Group:
             for seed in self.seeds
         ]
         with watching() as (show, requests):
-            jobs = [Job(run, pause_at) for run in runs]
-            for job in jobs:
-                job.status = "done" if job.run.progress()[1] and not overwrite else "waiting"
+            jobs = [Job(run, pause_at, "done" if run.progress()[1] and not overwrite else "waiting") for run in runs]
             run_jobs(jobs, LocalProcesses(cpus=min(self.cpus, cores())), show=show, requests=requests)
-        conclude(jobs, requests, Run(self.directory, self.config).command("resume", str(self.directory)))
-        print(f"See it: {Run(self.directory, self.config).command('report', str(self.directory))}")
+        run = Run(self.directory, self.config)
+        conclude(jobs, requests, run.command("resume", str(self.directory)))
+        print(f"See it: {run.command('report', str(self.directory))}")
 
 
 def parse(arguments: Sequence[str]) -> Train[Any]:
@@ -269,14 +264,17 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
     return command
 
 
+def _given(arguments: Sequence[str], **options: Mapping[str, Any]) -> argparse.Namespace:
+    """Some options, read before the rest; each with what argparse should know of it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name, about in options.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", **about)
+    return parser.parse_known_args(arguments)[0]
+
+
 def _processes(arguments: Sequence[str]) -> Processes:
     """Read before the rest, because JAX must know the other processes before it has devices."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--distributed", action="store_true")
-    parser.add_argument("--coordinator")
-    parser.add_argument("--num-processes")
-    parser.add_argument("--process-id")
-    known, _ = parser.parse_known_args(arguments)
+    known = _given(arguments, distributed={"action": "store_true"}, coordinator={}, num_processes={}, process_id={})
     try:
         numbers = [None if x is None else int(x) for x in (known.num_processes, known.process_id)]
     except ValueError:
@@ -296,17 +294,12 @@ def _devices(directory: Path) -> int | None:
 
 def default_config(arguments: Sequence[str]) -> Config[Any]:
     """The configuration that the options of a `train` command start from."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--domain")
-    parser.add_argument("--preset")
-    parser.add_argument("--config", type=Path)
-    parser.add_argument("--allow", nargs="*", default=[])
-    known, _ = parser.parse_known_args([argument for argument in arguments if argument not in ("-h", "--help")])
+    words = [argument for argument in arguments if argument not in ("-h", "--help")]
+    known = _given(words, domain={}, preset={}, config={"type": Path}, allow={"nargs": "*", "default": []})
     if known.config is None:
         preset: Any = checked_name("preset", known.preset or "laptop", get_args(PresetName))
-        asked = "-h" in arguments or "--help" in arguments
         first = arguments[0] if arguments and not arguments[0].startswith("-") else None
-        if first is None and not asked:
+        if first is None and len(words) == len(arguments):  # nobody asked for help
             raise InputError(f"Which method? tutelage train METHOD [OPTIONS], with one of {', '.join(METHODS)}.")
         method = checked_name("method", first or "plr-perp", METHODS)
         setup: Any = setup_named(known.domain or "maze")
@@ -320,10 +313,7 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
 
 def _decisive(setup: type[Any], arguments: Sequence[str]) -> dict[str, int]:
     """The options given on which other defaults of a preset depend, such as --blocks 50; tyro refuses bad values."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in getattr(setup, "decisive", ()):
-        parser.add_argument(f"--{name.replace('_', '-')}", nargs="?")
-    given = vars(parser.parse_known_args(arguments)[0])
+    given = vars(_given(arguments, **{name: {"nargs": "?"} for name in getattr(setup, "decisive", ())}))
     return {name: int(value) for name, value in given.items() if value is not None and value.isdecimal()}
 
 

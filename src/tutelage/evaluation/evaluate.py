@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,7 +22,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from tutelage.learning import mesh
 from tutelage.learning.episodes import Outcome, run_episodes
 from tutelage.learning.network import Network, Params
-from tutelage.types import Domain, Env, InputError, Key, Level, TestLevel
+from tutelage.types import Domain, InputError, Key, Level, TestLevel
 
 NUM_ENVS = 16, 64
 """Episodes that a device runs side by side, at least and at most. Few envs waste little while the last episodes end,
@@ -45,7 +45,6 @@ class Score:
 
     @property
     def episodes(self) -> int:
-        """N."""
         return len(self.returns)
 
     @property
@@ -77,7 +76,6 @@ class Score:
         return float(regrets[-count:].mean())
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each episode."""
         columns = {"return": self.returns, "length": self.lengths, "optimal": self.optimal, **self.measures}
         known = {name: values for name, values in columns.items() if values is not None}
         return [
@@ -103,18 +101,9 @@ class Draws:
 
     def __init__(self, levels: Sequence[TestLevel], episodes: int) -> None:
         """All `levels` have the same environment and the same shapes."""
-        self.levels, self.episodes = levels, episodes
+        self.levels, self.episodes, self.env = levels, episodes, levels[0].env
+        self.same_level = len(levels) == 1 and is_fixed(levels[0])
         self._draw = jax.jit(self._drawn)
-
-    @property
-    def env(self) -> Env:
-        """The environment of all of them."""
-        return self.levels[0].env
-
-    @cached_property
-    def same_level(self) -> bool:
-        """Whether all draws are one and the same level."""
-        return len(self.levels) == 1 and is_fixed(self.levels[0])
 
     def __call__(self, key: Key) -> tuple[Level, Key]:
         """Levels [N · L, ...], all levels' first episodes first (one level if `same_level`); and each episode's key."""
@@ -167,12 +156,7 @@ class Evaluator:
         self.domain, self.levels, self.episodes, self.greedy = domain, tuple(levels), episodes, greedy
         available = jax.devices()
         self._mesh = mesh.make_mesh(min(devices or len(available), len(available)))
-        self._groups = [
-            (draws, program)
-            for kind in grouped(self.levels, episodes)
-            for program in [self._program(kind[0], network)]
-            for draws in kind
-        ]
+        self._groups = [(kind, self._program(kind[0], network)) for kind in grouped(self.levels, episodes)]
 
     def __call__(self, params: Params, key: Key, progress: Callable[[int], object] | None = None) -> list[Score]:
         """A score for each test level, in their order.
@@ -184,7 +168,7 @@ class Evaluator:
         """
         params = jax.device_put(params, NamedSharding(self._mesh, PartitionSpec()))
         scores = {}
-        for draws, program in self._groups:
+        for draws, program in [(draws, program) for kind, program in self._groups for draws in kind]:
             outcome = mesh.read(program(params, *draws(key)))
             by_level = jax.tree.map(draws.by_level, (outcome.returns, outcome.lengths, outcome.measures))
             for i, level in enumerate(draws.levels):
@@ -196,8 +180,7 @@ class Evaluator:
 
     def _program(self, draws: Draws, network: Network) -> Callable[[Params, Level, Key], Outcome]:
         """(params, levels, keys) → outcomes [E], the episodes shared among the devices."""
-        devices = self._mesh.size
-        count = len(draws.levels) * draws.episodes
+        devices, count = self._mesh.size, len(draws.levels) * draws.episodes
         share_of = -(-count // devices)
         run = partial(
             run_episodes,
@@ -233,25 +216,22 @@ def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]
     Mostly that is one set of draws, of all levels of a kind. But fixed levels with large scenes have a set of draws
     each: then all episodes of a level share one scene.
     """
-    groups: list[tuple[Any, list[TestLevel]]] = []
+    kinds, groups = list[Any](), list[list[TestLevel]]()
     for level in levels:
         drawn = jax.eval_shape(level.draw, jax.random.key(0))
         shapes = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(drawn)]
         kind = level.env, jax.tree.structure(drawn), shapes
-        for other, members in groups:
-            if other == kind:
-                members.append(level)
-                break
-        else:
-            groups.append((kind, [level]))
-    for _, members in groups:
+        if kind not in kinds:
+            kinds.append(kind)
+            groups.append([])
+        groups[kinds.index(kind)].append(level)
+    for members in groups:
         together = Draws(members, episodes)
         apart = _max_envs(together) < NUM_ENVS[0] and all(map(is_fixed, members))
         yield [Draws([member], episodes) for member in members] if apart else [together]
 
 
 def is_fixed(level: TestLevel) -> bool:
-    """Whether every draw gives the same level."""
     keys = jax.random.split(jax.random.key(0))
     try:
         jax.eval_shape(jax.vmap(level.draw, out_axes=None), keys)
@@ -267,7 +247,6 @@ def _num_envs(draws: Draws, share: int) -> int:
 
 
 def _max_envs(draws: Draws) -> int:
-    """How many envs memory allows."""
     key, env = jax.random.key(0), draws.env
     level, _ = jax.eval_shape(draws, key)
     if not draws.same_level:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -30,7 +29,6 @@ class Episode:
 
     @property
     def length(self) -> int:
-        """Steps."""
         return len(self.rewards)
 
     @property
@@ -74,10 +72,9 @@ def frames(domain: Domain, episode: Episode, most: int = 200) -> list[np.ndarray
     if domain.frame is None:
         return [np.asarray(domain.design.image(episode.level))]
     moments = np.unique(np.linspace(episode.length, 0, min(most, episode.length + 1)).round().astype(int))
-    return [
-        np.asarray(_frame(domain.frame, episode.env, episode.scene, jax.tree.map(lambda x, i=i: x[i], episode.states)))
-        for i in moments
-    ]
+    frame = jax.jit(domain.frame, static_argnums=0)
+    states = (jax.tree.map(lambda x, i=i: x[i], episode.states) for i in moments)
+    return [np.asarray(frame(episode.env, episode.scene, state)) for state in states]
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -85,8 +82,3 @@ def _record(env: Env, network: Network, greedy: bool, weights: Packed, level: Le
     return run_episodes(
         env, network, weights, key[None], level, num_envs=1, same_level=True, greedy=greedy, record=True
     )
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _frame(frame: Any, env: Env, scene: Scene, state: State) -> jax.Array:
-    return frame(env, scene, state)

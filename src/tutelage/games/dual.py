@@ -18,6 +18,7 @@ from tutelage.games.matrix import (
     Strategy,
     base_gaps,
     check_payoffs,
+    gain,
     indifferent,
     lemke_howson,
     minimax_regret,
@@ -91,12 +92,11 @@ class DualCurriculumGame:
 
     def gaps(self, profile: Profile) -> DualGaps:
         """The Nash gaps of a profile."""
-        returns = self.payoffs @ self.mixture(profile)
-        first, second = profile.student @ self.first, profile.student @ self.second
+        student = profile.student
         return DualGaps(
-            float(returns.max() - profile.student @ returns),
-            float(first.max() - first @ profile.first),
-            float(second.max() - second @ profile.second),
+            gain(self.payoffs @ self.mixture(profile), student),
+            gain(student @ self.first, profile.first),
+            gain(student @ self.second, profile.second),
         )
 
     def is_equilibrium(self, profile: Profile) -> bool:

@@ -69,7 +69,6 @@ def worst_case_over_time(
         )
     V, R, U = payoffs, regret(payoffs), method.utility(payoffs)
     policies, levels = V.shape
-    row = np.arange(runs)
     returns, lessons, played = np.zeros((runs, policies)), np.zeros(runs), np.zeros((runs, policies))
     utilities, proposals = np.zeros((runs, levels)), np.zeros(runs)
     known = np.zeros((runs, levels), bool)
@@ -85,7 +84,7 @@ def worst_case_over_time(
         returns += learns[:, None] * V.T[level]
         played += learns[:, None] * student
         lessons += learns
-        known[row, level] = True
+        known[np.arange(runs), level] = True
         utilities += ~replay[:, None] * (student @ U)
         proposals += ~replay
 

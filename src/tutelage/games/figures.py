@@ -64,7 +64,6 @@ def draw_dynamics(curves: Mapping[str, Matrix], optimum: float, title: str) -> F
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a PNG."""
     content = io.BytesIO()
     figure.savefig(content, format="png", dpi=160)
     write_atomically(path, content.getvalue())

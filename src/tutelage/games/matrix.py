@@ -27,22 +27,19 @@ MOST_PIVOTS = 10_000
 """Lemke and Howson's algorithm usually takes fewer pivots than there are labels, but exponentially many at worst."""
 
 
-def check_payoffs(values: ArrayLike) -> Matrix:
+def check_payoffs(values: ArrayLike, smallest: float = 0.0) -> Matrix:
     """The payoffs as an array of floats [policies, levels], or an `InputError` if they are not a game."""
     V = np.asarray(values, np.float64)
     if V.ndim != 2 or V.size == 0:
         raise InputError(f"Payoffs need a row for each policy and a column for each level; got shape {V.shape}.")
-    _check_sizes(V, np.abs(V) <= LARGEST)
-    return V
-
-
-def _check_sizes(payoffs: Matrix, fits: NDArray[np.bool_]) -> None:
+    fits = (V == 0) | ((np.abs(V) >= smallest) & (np.abs(V) <= LARGEST))
     if not fits.all():
         row, column = np.argwhere(~fits)[0]
         raise InputError(
-            f"The payoff in row {row + 1}, column {column + 1} is {payoffs[row, column]}; make every payoff 0 or a "
+            f"The payoff in row {row + 1}, column {column + 1} is {V[row, column]}; make every payoff 0 or a "
             f"finite number whose size is from {SMALLEST:g} to {LARGEST:g}."
         )
+    return V
 
 
 def read_payoffs(path: Path) -> Matrix:
@@ -67,9 +64,7 @@ def read_payoffs(path: Path) -> Matrix:
             raise InputError(f"{path}, line {number}: {error}; write numbers separated by commas.") from None
     if not rows:
         raise InputError(f"{path} holds no numbers; write one line of payoffs for each policy.")
-    V = check_payoffs(rows)
-    _check_sizes(V, (np.abs(V) >= SMALLEST) | (V == 0))
-    return V
+    return check_payoffs(rows, SMALLEST)
 
 
 def regret(payoffs: Matrix) -> Matrix:
@@ -109,8 +104,12 @@ class Gaps(NamedTuple):
 
 def base_gaps(payoffs: Matrix, utility: Matrix, student: Strategy, teacher: Strategy) -> Gaps:
     """The Nash gaps of (π, θ) in the base game whose teacher has this utility."""
-    returns, gains = payoffs @ teacher, student @ utility
-    return Gaps(float(returns.max() - student @ returns), float(gains.max() - gains @ teacher))
+    return Gaps(gain(payoffs @ teacher, student), gain(student @ utility, teacher))
+
+
+def gain(values: Strategy, strategy: Strategy) -> float:
+    """What a player of this strategy gains by its best deviation, given what each of its choices is worth."""
+    return float(values.max() - values @ strategy)
 
 
 class Saddle(NamedTuple):

@@ -64,7 +64,6 @@ class RayTasks:
         )(run_here)
 
     def start(self, run: StudyRun, pause_at: int | None) -> RayTask:
-        """Submit a run."""
         size = run.log.stat().st_size if run.log.exists() else 0
         function = self._function.options(name=f"{run.variant}, seed {run.seed}")
         return RayTask(self._ray, function.remote(run, pause_at, self._resources, os.getcwd()), run, size)

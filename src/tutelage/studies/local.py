@@ -34,7 +34,6 @@ class LocalProcesses:
         self._tasks: list[LocalTask] = []
 
     def start(self, run: StudyRun, pause_at: int | None) -> LocalTask | None:
-        """Start a process, if there is a place for it."""
         self._tasks = [task for task in self._tasks if task.poll() is None]
         if len(self._tasks) == self._most:
             return None
@@ -61,17 +60,14 @@ class LocalTask:
             pin(pinned, self._process.pid)
 
     def poll(self) -> int | None:
-        """The exit code."""
         if self._process.poll() is not None:
             self._stack.close()
         return self._process.returncode
 
     def stop(self) -> None:
-        """Let it save and end."""
         self._process.terminate()
 
     def place(self) -> str:
-        """It is here."""
         return ""
 
 

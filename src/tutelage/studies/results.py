@@ -114,8 +114,8 @@ def evaluations(runs: Sequence[StudyRun], results: Path | None = None) -> Table:
 
 
 def _rows(each: StudyRun, results: RunResults) -> Mapping[str, list[Row]]:
-    """What the tables say of one run."""
     who = {"variant": each.variant, "method": each.options[0], "seed": each.seed}
+    name = f"{each.variant}/seed-{each.seed}"
     # of thousands of episodes, as on random levels, the summary in eval.csv is enough
     suites = dict.fromkeys(row["suite"] for row in results.episodes)
     episodes = [row for suite in suites for row in results.last_episodes(suite)]
@@ -125,13 +125,9 @@ def _rows(each: StudyRun, results: RunResults) -> Mapping[str, list[Row]]:
         EPISODES: [row for row in episodes if counts[row["suite"], row["level"]] <= MOST_EPISODES],
         TRAINING: _averages(results.metrics, sorted({row["iteration"] for row in results.evaluations})),
         RUNS: [_summary(results.run, results.metrics) | {"options": shlex.join(each.options)}],
-        EVAL: [
-            score.row() | {"policy": f"{each.variant}/seed-{each.seed}"}
-            for score in results.tests
-            if not score.is_baseline
-        ],
+        EVAL: [score.row() | {"policy": name} for score in results.tests if not score.is_baseline],
     }
-    return {name: [{**who, **row} for row in rows] for name, rows in found.items()}
+    return {file: [{**who, **row} for row in rows] for file, rows in found.items()}
 
 
 def _sample(snapshot: Snapshot) -> Snapshot:

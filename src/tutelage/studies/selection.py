@@ -104,14 +104,7 @@ def run_study(
 ) -> Plan:
     """Run all that is not done yet, rung by rung. With a selection and `results`, its table is kept there.
 
-    Args:
-        runs: the study's.
-        executor: where to run them.
-        selection: as in `plan`.
-        results: as in `plan`.
-        again: as in `plan`.
-        show: as in `run_jobs`.
-        requests: as in `run_jobs`.
+    The arguments are those of `plan` and of `run_jobs`.
 
     Returns:
         The runs with their final status, and the ranking. What is not done after a request has the status "stopped".

@@ -75,7 +75,6 @@ class Resources:
     """How often a run goes on elsewhere when its node or its process is lost; -1: always. With Ray only."""
 
     def __post_init__(self) -> None:
-        """Refuse what no run can have."""
         if self.cpus < 1:
             raise InputError(f"cpus must be at least 1, not {self.cpus}.")
         if not 0 <= self.gpus < math.inf or (self.gpus > 1 and self.gpus % 1):
@@ -99,7 +98,6 @@ class Selection:
     """The share of the variants that goes on."""
 
     def __post_init__(self) -> None:
-        """Refuse what selects nothing."""
         if self.evaluations < 1:
             raise InputError(f"selection.evaluations must be at least 1, not {self.evaluations}.")
         if any(x < 1 for x in self.rungs) or sorted(set(self.rungs)) != list(self.rungs):
@@ -124,7 +122,6 @@ class StudyRun:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What sets it apart from the others."""
         return self.variant, self.seed
 
     @property
@@ -138,7 +135,6 @@ class StudyRun:
         return any((self.directory / place).exists() for place in (CONFIG, Path(PUBLISHED) / CONFIG))
 
     def load(self) -> Run:
-        """The run on disk."""
         return Run.load(self.directory, self.allow)
 
     def progress(self) -> tuple[Progress, bool]:
@@ -195,7 +191,6 @@ class Study:
 
     @classmethod
     def from_content(cls, content: Options) -> Study:
-        """What the parsed file says."""
         if unknown := content.keys() - KEYS:
             raise InputError(f"A study has no entry {sorted(unknown)[0]!r}; it has {', '.join(sorted(KEYS))}.")
         common = {name: content[name] for name in ("domain", "preset") if name in content}

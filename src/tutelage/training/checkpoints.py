@@ -82,7 +82,6 @@ def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
 
 
 def file_of(directory: Path, iteration: int) -> Path:
-    """The file of an iteration's checkpoint."""
     return directory / f"{iteration:08}{SUFFIX}"
 
 

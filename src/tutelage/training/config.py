@@ -7,7 +7,7 @@ to store. `Config.curriculum()` turns it into something that runs. Whatever cann
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -130,13 +130,13 @@ class Config(Generic[S]):
     def curriculum(self) -> Curriculum:
         """The curriculum that it describes, ready to run."""
         self.check()
-        domain = self.setup.domain()
-        teacher = self.setup.teacher(domain) if self.method.generator.learns else None
+        domain, learns = self.setup.domain(), self.method.generator.learns
+        teacher = self.setup.teacher(domain) if learns else None
         ppo, teacher_ppo = self.ppo, self.teacher_ppo
         if self.anneal_lr:
             ppo = replace(ppo, anneal_updates=self._expected_updates(ppo))
             teacher_ppo = replace(teacher_ppo, anneal_updates=self._expected_updates(teacher_ppo, teacher=True))
-        if self.method.generator.learns and teacher is None:
+        if learns and teacher is None:
             raise InputError(f"{self.method.name} needs a teacher, and {domain.name} has no network for one.")
         student = self.setup.student(domain)
         parts = Parts(domain, student, ppo, teacher, teacher_ppo, self.num_envs, self.num_steps)
@@ -148,25 +148,14 @@ class Config(Generic[S]):
 
     def check(self) -> None:
         """Refuse numbers that are out of range."""
-        least = {
-            "total_steps": (self.total_steps, 1),
-            "total_updates": (1 if self.total_updates is None else self.total_updates, 1),
-            "num_envs": (self.num_envs, 1),
-            "num_steps": (self.num_steps, 1),
-            "episodes": (self.evaluation.episodes, 1),
-            "final_episodes": (self.evaluation.last_episodes, 1),
-            "checkpoint_every": (self.storage.checkpoint_every, 1),
-            "keep": (self.storage.keep, 1),
-            "evaluate_every": (self.evaluation.evaluate_every, 0),
-            "archive_every": (self.storage.archive_every, 0),
-            "snapshot_every": (self.storage.snapshot_every, 0),
-            "snapshot_levels": (self.storage.snapshot_levels, 1),
-            "devices": (self.devices, 0),
-        }
-        for name, (value, limit) in least.items():
-            if value < limit:
-                raise InputError(f"{name} must be at least {limit}, not {value}.")
-            if value >= 2**31 and name not in ("total_steps", "total_updates"):
+        lengths = ("total_steps", "total_updates")
+        sizes = ("num_envs", "num_steps", "episodes", "final_episodes", "checkpoint_every", "keep", "snapshot_levels")
+        values = vars(self) | vars(self.evaluation) | vars(self.storage)
+        for name in (*lengths, *sizes, "evaluate_every", "archive_every", "snapshot_every", "devices"):
+            value, least = values[name], 1 if name in lengths + sizes else 0
+            if value is not None and value < least:
+                raise InputError(f"{name} must be at least {least}, not {value}.")
+            if value is not None and value >= 2**31 and name not in lengths:
                 raise InputError(f"{name} must be below 2³¹, not {value}.")
         check_seed(self.seed)
         if self.anneal_lr and (self.ppo.anneal_updates or self.teacher_ppo.anneal_updates):
@@ -194,8 +183,7 @@ class Config(Generic[S]):
 
     def to_json(self) -> dict[str, Json]:
         """As plain data."""
-        plain: dict[str, Json] = to_plain(self)
-        return plain
+        return to_plain(self)
 
     def names(self) -> list[str]:
         """The functions and classes that it names, as `module:name` where they are a user's own."""
@@ -218,11 +206,9 @@ class Config(Generic[S]):
         Raises:
             InputError: if a field is unknown, missing or of another type.
         """
-        config: Config[Any] = from_plain(cls, value, "", allow)
-        return config
+        return from_plain(cls, value, "", allow)
 
     def _expected_updates(self, ppo: PPO, teacher: bool = False) -> int:
-        """The expected number of gradient updates of the run."""
         method = self.method
         learns = 1.0 if method.train_on_new else method.replay_rate  # the share of iterations
         iterations = self.total_steps / (self.num_envs * self.num_steps * method.mean_rollouts)
@@ -240,7 +226,11 @@ def check_seed(seed: int) -> None:
 
 def _check_minibatches(parts: Parts, devices: int) -> None:
     """Refuse numbers of minibatches that do not divide what each device has of a rollout."""
-    for name, ppo, network, length in _learners(parts):
+    learners: list[tuple[str, PPO, Network, int]] = [("num_minibatches", parts.ppo, parts.student, parts.num_steps)]
+    if parts.teacher is not None:
+        horizon = parts.domain.design.editor.horizon
+        learners.append(("teacher_ppo.num_minibatches", parts.teacher_ppo, parts.teacher, horizon))
+    for name, ppo, network, length in learners:
         units, what = parts.num_envs // devices, "sequences"
         if not network.recurrent:
             units, what = units * length, "steps"
@@ -259,11 +249,3 @@ def _most_devices(parts: Parts) -> int:
                 _check_minibatches(parts, devices)
                 return devices
     return 1
-
-
-def _learners(parts: Parts) -> Iterator[tuple[str, PPO, Network, int]]:
-    """Who learns: the option of its minibatches, how, by which network, and from rollouts of which length."""
-    yield "num_minibatches", parts.ppo, parts.student, parts.num_steps
-    if parts.teacher is not None:
-        horizon = parts.domain.design.editor.horizon
-        yield "teacher_ppo.num_minibatches", parts.teacher_ppo, parts.teacher, horizon

@@ -77,12 +77,10 @@ class ProgressBar:
             self._console.print(line, markup=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
         if self._live:
             self._live.stop()
 
     def line(self) -> str:
-        """All of it in one plain line."""
         share = f"{self.done:,} of {self.total:,} {self.unit} ({self.done / max(self.total, 1):.0%})"
         return "; ".join([f"{self.title}: {share}, {self._pace(short=False)}", *self._fact_texts()])
 
@@ -94,7 +92,8 @@ class ProgressBar:
         if not rate:
             return "starting"
         left = duration(max(0.0, (self.total - self.done) / rate))
-        return f"{shortened(rate) if short else f'{rate:,.3g}'}{'/s' if short else f' {self.unit}/s'}, {left} left"
+        speed = shortened(rate) if short else f"{rate:,.3g} {self.unit}"
+        return f"{speed}/s, {left} left"
 
     def _fact_texts(self) -> list[str]:
         return [f"{name}: {fact}" for name, fact in sorted(self.facts.items())]

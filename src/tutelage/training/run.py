@@ -103,7 +103,6 @@ _KINDS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
 }
 """How to read the columns of each log. Others, of metrics and of measures of episodes, are floats: NaN if empty."""
 
-TIMING_COLUMNS = (*_KINDS[TIMING], CRC)
 EVALUATION_COLUMNS, EPISODE_COLUMNS = tuple(_KINDS[EVALUATIONS]), tuple(_KINDS[EPISODES])
 
 SNAPSHOT_ENTRY = {"id", "parent", "generation", "score", "return", "about", "level"}
@@ -121,7 +120,6 @@ class Saved(NamedTuple):
 
     @classmethod
     def parse(cls, path: Path, about: Mapping[str, Json]) -> Saved:
-        """As `checkpoints.read` found it."""
         try:
             progress = Progress(*about["progress"])
             # runs of older versions have no log of episodes
@@ -234,14 +232,10 @@ class Run:
 
     def saved(self) -> Saved | None:
         """What the policy, or else the newest checkpoint, says of the logs; None if training has saved neither."""
-        path = self.directory / POLICY
-        if not path.exists():
-            found = numbered(self.directory / CHECKPOINTS, checkpoints.SUFFIX)
-            if not found:
-                return None
-            path = found[max(found)]
-        about = checkpoints.read(path).about
-        return Saved.parse(path, about) if "logs" in about else None
+        policy = self.directory / POLICY
+        found = [policy] if policy.exists() else checkpoints.saved(self.directory / CHECKPOINTS)
+        about = checkpoints.read(found[0]).about if found else {}
+        return Saved.parse(found[0], about) if "logs" in about else None
 
 
 def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Run]:
@@ -274,6 +268,12 @@ def read_config(content: Json, allow: Iterable[str] = ()) -> Config[Any]:
     if not isinstance(content.get("packages", {}), dict):
         raise InputError('The entry "packages" of a saved configuration is not a version for each name: remove it.')
     return Config.from_json(content["config"], allow)
+
+
+def log_columns(metrics: Iterable[str], measures: Iterable[str]) -> dict[str, list[str]]:
+    """The columns of each log of a run with these metrics, on a domain with these measures."""
+    more = {METRICS: metrics, TIMING: [CRC], EPISODES: measures}
+    return {log: [*kinds, *more.get(log, ())] for log, kinds in _KINDS.items()}
 
 
 def parse_log(path: Path, data: bytes) -> list[Row]:
@@ -312,7 +312,6 @@ def repaired_log(path: Path, columns: Sequence[str], iteration: int) -> bytes:
 
 
 def row_crc(row: Mapping[str, Any]) -> str:
-    """The checksum of a row of the timing."""
     return f"{zlib.crc32(','.join(str(row[name]) for name in _KINDS[TIMING]).encode()):08x}"
 
 

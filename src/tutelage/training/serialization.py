@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import importlib
-import math
 import os
 import sys
 import traceback
@@ -39,12 +38,9 @@ PRIORITIZATIONS = (curator.rank, curator.proportional)
 UTILITIES = (utilities.regret, utilities.mean_regret, utilities.adversarial)
 GENERATORS = (generators.Uniform, generators.Teacher)
 
-
-def _word(thing: Any) -> str:
-    return thing.__name__.lower().replace("_", "-")
-
-
-LIBRARY: dict[str, Any] = {_word(thing): thing for thing in (*SCORES, *PRIORITIZATIONS, *UTILITIES, *GENERATORS)}
+LIBRARY: dict[str, Any] = {
+    thing.__name__.lower().replace("_", "-"): thing for thing in (*SCORES, *PRIORITIZATIONS, *UTILITIES, *GENERATORS)
+}
 """What comes with the library, by the names that files and the command line use. Domains add their setups."""
 
 
@@ -105,7 +101,7 @@ def named_or_imported(name: str) -> Any:
 def to_plain(value: Any, hint: Any = None) -> Json:
     """A dataclass as dictionaries, lists, strings and numbers."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = _hints(type(value))
+        hints = typing.get_type_hints(type(value))
         plain = {f.name: to_plain(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
         return {CLASS: name_of(type(value))} | plain if _open(hint) else plain
     if isinstance(value, tuple):
@@ -119,7 +115,7 @@ def to_plain(value: Any, hint: Any = None) -> Json:
 
 def names_in(value: Any) -> list[str]:
     """The names of all functions and open classes in a dataclass."""
-    hints = _hints(type(value))
+    hints = typing.get_type_hints(type(value))
     out = []
     for f in dataclasses.fields(value):
         part = getattr(value, f.name)
@@ -178,18 +174,13 @@ def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
 
 
 def is_function(hint: Any) -> bool:
-    """Whether a type says that a function is wanted."""
     return hint is Callable or typing.get_origin(hint) is collections.abc.Callable
 
 
 def differences(one: Mapping[str, Json], other: Mapping[str, Json]) -> list[str]:
     """What differs between two flat configurations, a phrase each."""
-    absent = "absent"
-    return [
-        f"{name}: {one.get(name, absent)} and {other.get(name, absent)}"
-        for name in sorted(one.keys() | other.keys())
-        if not _same(one.get(name, absent), other.get(name, absent))
-    ]
+    pairs = {name: [each.get(name, "absent") for each in (one, other)] for name in sorted(one.keys() | other.keys())}
+    return [f"{name}: {a} and {b}" for name, (a, b) in pairs.items() if a != b and (a == a or b == b)]  # NaN is NaN
 
 
 def flat(value: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
@@ -201,7 +192,7 @@ def flat(value: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
 
 
 def _dataclass(kind: type, value: Mapping[str, Json], name: str, allow: Iterable[str]) -> Any:
-    hints, known = _hints(kind), {f.name: f for f in dataclasses.fields(kind)}
+    hints, known = typing.get_type_hints(kind), {f.name: f for f in dataclasses.fields(kind)}
     prefix = f"{name}." if name else ""
     for key in value:
         if key not in known:
@@ -213,15 +204,6 @@ def _dataclass(kind: type, value: Mapping[str, Json], name: str, allow: Iterable
     return kind(**{key: from_plain(hints[key], x, prefix + key, allow) for key, x in value.items()})
 
 
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind, include_extras=False)
-
-
 def _open(hint: Any) -> bool:
     """Whether a field holds a dataclass of a class that its type does not say: a generator or a setup."""
     return isinstance(hint, TypeVar) or hint is generators.Generator
-
-
-def _same(one: Json, other: Json) -> bool:
-    both_nan = isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other)
-    return both_nan or one == other

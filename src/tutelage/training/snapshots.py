@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,12 @@ import numpy as np
 
 from tutelage.curriculum.curator import Buffer, sample
 from tutelage.curriculum.curriculum import Curriculum
+from tutelage.curriculum.parts import Parts
 from tutelage.curriculum.step import State
 from tutelage.learning import returns
 from tutelage.learning.network import Params
 from tutelage.learning.rollout import collect_rollout
+from tutelage.training.storage import protagonist
 from tutelage.types import Json, Key, Level
 
 DRAWN = 8
@@ -28,7 +30,7 @@ class Snapshots:
     def __init__(self, curriculum: Curriculum, count: int) -> None:
         """Show up to `count` levels."""
         self.curriculum, self.count = curriculum, count
-        self._inspect = jax.jit(_inspection(curriculum))
+        self._inspect = jax.jit(partial(_inspect, curriculum.parts))
         self._propose = jax.jit(partial(curriculum.method.generator.propose, curriculum.parts))
         known = curriculum.method.curator is not None and curriculum.parts.domain.optimal_return is not None
         self.metrics = {"buffer/true_regret": "true_regret"} if known else {}
@@ -37,9 +39,10 @@ class Snapshots:
     def __call__(self, state: State, key: Key) -> dict[str, Json]:
         """The protagonist's buffer, or the generator's proposals where nothing is kept."""
         # on one device: a program on arrays that several devices hold would run on each of them
-        params = jax.tree.map(lambda x: x[0], jax.device_get(state.students.params))
+        params = protagonist(state)
         choice_key, play_key, sample_key = jax.random.split(key, 3)
-        if self.curriculum.method.curator is None:
+        curator = self.curriculum.method.curator
+        if curator is None:
             keys = jax.random.split(choice_key, self.count)
             queues, _ = self._propose(jax.device_get(state.generator), keys)
             levels = jax.tree.map(lambda x: np.asarray(x[:, 0]), queues)
@@ -51,26 +54,20 @@ class Snapshots:
             levels = jax.tree.map(lambda x: x[slots], buffer.entries.level)
             entries = [_entry(buffer, slot) for slot in slots]
             about = {"source": "buffer", "size": int(buffer.size), "capacity": len(buffer.scored_at)}
-            if buffer.size:
-                about["drawn"] = self._drawn(buffer, jax.random.fold_in(key, 3))
+            if buffer.size:  # some as they are drawn for training, which are not those with the highest scores
+                draw = jax.jit(partial(sample, curator, count=DRAWN))
+                drawn = np.asarray(draw(buffer, jax.random.fold_in(key, 3)))
+                about["drawn"] = self._to_json(buffer.entries.level, drawn)
             if self.metrics:
                 about["true_regret"] = self._true_regret(params, buffer, sample_key)
         found = self._play(params, levels, len(entries), play_key)
-        to_json = self.curriculum.parts.domain.design.to_json
-        return about | {
-            "entries": [
-                entry | seen | {"level": to_json(jax.tree.map(lambda x, i=i: x[i], levels))}
-                for i, (entry, seen) in enumerate(zip(entries, found, strict=True))
-            ]
-        }
+        plain = self._to_json(levels, range(len(entries)))
+        each = zip(entries, found, plain, strict=True)
+        return about | {"entries": [entry | seen | {"level": level} for entry, seen, level in each]}
 
-    def _drawn(self, buffer: Buffer, key: Key) -> list[Json]:
-        """A few levels as the curator draws them for training, which are not those with the highest scores."""
-        curator = self.curriculum.method.curator
-        assert curator is not None
-        slots = np.asarray(jax.jit(partial(sample, curator, count=DRAWN))(buffer, key))
+    def _to_json(self, levels: Level, places: Iterable[int]) -> list[Json]:
         to_json = self.curriculum.parts.domain.design.to_json
-        return [to_json(jax.tree.map(lambda x, slot=slot: x[slot], buffer.entries.level)) for slot in slots]
+        return [to_json(jax.tree.map(lambda x, i=i: x[i], levels)) for i in places]
 
     def _true_regret(self, params: Params, buffer: Buffer, key: Key) -> float:
         """The optimal return less the student's, the mean over a fair sample of the buffer; NaN if it is empty."""
@@ -110,29 +107,18 @@ def chosen(buffer: Buffer, count: int, random: np.random.Generator) -> np.ndarra
 
 
 def _entry(buffer: Buffer, slot: int) -> dict[str, Json]:
-    entries = buffer.entries
-    return {
-        "id": int(entries.id[slot]),
-        "parent": int(entries.parent[slot]),
-        "generation": int(entries.generation[slot]),
-        "score": float(entries.score[slot]),
-        "best_return": float(entries.best_return[slot]),
-        "age": int(buffer.clock - buffer.scored_at[slot]),
-    }
+    names = ("id", "parent", "generation", "score", "best_return")
+    entry = {name: getattr(buffer.entries, name)[slot].item() for name in names}
+    return entry | {"age": int(buffer.clock - buffer.scored_at[slot])}
 
 
-def _inspection(curriculum: Curriculum) -> Callable[[Params, Level, Key], dict[str, Any]]:
-    """(params, levels [B, ...], keys [B]) → the student's mean return over an episode's longest time, and measures."""
-    parts = curriculum.parts
+def _inspect(parts: Parts, params: Params, levels: Level, keys: Key) -> dict[str, Any]:
+    """The student's mean return over an episode's longest time on levels [B, ...] with keys [B], and measures."""
     domain, network = parts.domain, parts.student
-
-    def inspect(params: Params, levels: Level, keys: Key) -> dict[str, Any]:
-        queues = jax.tree.map(lambda x: x[:, None], levels)
-        rollout, _ = collect_rollout(domain.env, network, network.pack(params), keys, queues, domain.env.horizon)
-        episodes = jax.vmap(returns.episodes, (1, 1))(rollout.reward, rollout.done)
-        found = {"return": episodes.mean_return, "about": jax.vmap(domain.design.describe)(levels)}
-        if domain.optimal_return is not None:
-            found["optimal_return"] = jax.vmap(partial(domain.optimal_return, domain.env))(levels)
-        return jax.tree.map(jnp.asarray, found)
-
-    return inspect
+    queues = jax.tree.map(lambda x: x[:, None], levels)
+    rollout, _ = collect_rollout(domain.env, network, network.pack(params), keys, queues, domain.env.horizon)
+    episodes = jax.vmap(returns.episodes, (1, 1))(rollout.reward, rollout.done)
+    found = {"return": episodes.mean_return, "about": jax.vmap(domain.design.describe)(levels)}
+    if domain.optimal_return is not None:
+        found["optimal_return"] = jax.vmap(partial(domain.optimal_return, domain.env))(levels)
+    return jax.tree.map(jnp.asarray, found)

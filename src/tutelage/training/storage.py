@@ -32,21 +32,15 @@ from tutelage.training.run import (
     CHECKPOINTS,
     CONFIG,
     CRC,
-    EPISODE_COLUMNS,
-    EPISODES,
-    EVALUATION_COLUMNS,
-    EVALUATIONS,
     LEVELS,
-    METRICS,
     POLICY,
-    PROGRESS,
     PUBLISHED,
     REPORT,
     TIMING,
-    TIMING_COLUMNS,
     Progress,
     Run,
     Saved,
+    log_columns,
     parse_log,
     read_snapshot,
     read_snapshots,
@@ -96,10 +90,8 @@ def writing(directory: Path) -> Iterator[None]:
         InputError: if another process writes it, or if a link leads out of it.
     """
     own = (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD, WANDB)
-    for path in [directory / name for name in (STAGED, PUBLISHED, *own)] + [
-        directory / PUBLISHED / name for name in own
-    ]:
-        if path.is_symlink():
+    for name in (STAGED, PUBLISHED, *own, *(f"{PUBLISHED}/{name}" for name in own)):
+        if (path := directory / name).is_symlink():
             raise InputError(
                 f"{path} is a symbolic link, and a run is written inside of its own directory only: put there what the "
                 "link points to, or remove the link."
@@ -129,11 +121,8 @@ class Restored(NamedTuple):
 def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = False) -> Restored:
     """Read the newest whole checkpoint of a run, and the logs until then. Nothing is written.
 
-    Args:
-        run: the run.
-        names: of its metrics.
-        like: the shapes of a state.
-        repair_logs: keep what can be understood of damaged logs, instead of an error.
+    `names` are the metrics', and `like` has the shapes of a state. With `repair_logs`, what can be understood of
+    damaged logs is kept.
 
     Raises:
         InputError: if there is none, if it belongs to another configuration, or if logs are damaged.
@@ -142,7 +131,7 @@ def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = 
     state = checkpoints.fit(checkpoint.arrays, like, checkpoint.path)
     logs, damaged = {}, list[Path]()
     with run.advising():
-        for name, columns in _columns(run, names).items():
+        for name, columns in log_columns(names, run.domain.measures).items():
             path = run.directory / name
             try:
                 logs[name] = marked(path, read(path, b""), saved.logs[name])
@@ -162,19 +151,15 @@ def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = 
 
 
 def _newest(run: Run) -> tuple[checkpoints.Checkpoint, Saved]:
-    found = [
-        (number, path)
-        for directory in (CHECKPOINTS, ARCHIVE)
-        for number, path in numbered(run.directory / directory, checkpoints.SUFFIX).items()
-    ]
+    found = [path for name in (CHECKPOINTS, ARCHIVE) for path in checkpoints.saved(run.directory / name)]
     again = f"or train from the start: {run.command('train', '--config', str(run.directory / CONFIG))}"
     if not found:
         raise InputError(f"{run.directory} has no checkpoint to resume from. Put one there, {again}")
-    for number, path in sorted(found, key=lambda each: -each[0]):
+    for path in sorted(found, key=lambda path: -int(path.stem)):
         try:
             checkpoint = checkpoints.read(path)
             saved = Saved.parse(path, checkpoint.about)
-            if saved.progress.iteration != number or not isinstance(checkpoint.about.get("learning"), dict):
+            if saved.progress.iteration != int(path.stem) or not isinstance(checkpoint.about.get("learning"), dict):
                 raise DamagedError(f"{path} does not belong to the iteration in its name.")
         except DamagedError as error:
             say(f"{error} Looking for the checkpoint before it.")
@@ -202,19 +187,11 @@ class RunWriter:
     """Writes a run."""
 
     def __init__(self, run: Run, place: Path, names: Sequence[str], logs: Mapping[str, bytes], iteration: int) -> None:
-        """Use `create` or `reopen`.
-
-        Args:
-            run: what is written.
-            place: where its files are now.
-            names: of its metrics.
-            logs: what its logs hold already.
-            iteration: how far it has come.
-        """
+        """Use `create` or `reopen`. `place` is where the files are now, `names` are the metrics'."""
         self.run, self.place, self._inode = run, place, run.directory.stat()
         self._logs = {
             name: Log(place / name, columns, logs.get(name, b""), exact=name != TIMING)
-            for name, columns in _columns(run, names).items()
+            for name, columns in log_columns(names, run.domain.measures).items()
         }
         self._snapshots = snapshots_tally(place / LEVELS, iteration)
 
@@ -268,11 +245,9 @@ class RunWriter:
             log.path = self.place / name
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
-        """Add rows to one of the logs."""
         self._logs[name].append(*({**row, CRC: row_crc(row)} if name == TIMING else row for row in rows))
 
     def snapshot(self, progress: Progress, content: Mapping[str, Json]) -> None:
-        """Write a snapshot of the curriculum."""
         self._check_place()
         path = self.place / LEVELS / f"{progress.iteration:08}.json"
         data = json.dumps(progress._asdict() | dict(content)).encode()
@@ -292,7 +267,6 @@ class RunWriter:
         self._export(state, progress, marks)
 
     def close(self) -> None:
-        """Close the logs."""
         for log in self._logs.values():
             log.close()
 
@@ -318,17 +292,7 @@ def protagonist(state: State) -> Params:
 
 
 def say(sentence: str) -> None:
-    """Print a notice on standard error."""
     print(f"tutelage: {sentence}", file=sys.stderr, flush=True)
-
-
-def _columns(run: Run, names: Sequence[str]) -> dict[str, Sequence[str]]:
-    return {
-        METRICS: [*PROGRESS, *names],
-        TIMING: TIMING_COLUMNS,
-        EVALUATIONS: EVALUATION_COLUMNS,
-        EPISODES: [*EPISODE_COLUMNS, *run.domain.measures],
-    }
 
 
 def _complete_publishing(directory: Path) -> None:

@@ -11,8 +11,6 @@ from tutelage.types import InputError, Json
 
 TrackerName = Literal["wandb", "tensorboard"]
 
-_MODULES: dict[TrackerName, str] = {"wandb": "wandb", "tensorboard": "tensorboard.summary"}
-
 TENSORBOARD, WANDB = "tensorboard", "wandb"
 """The directories of their files in the run's."""
 
@@ -24,26 +22,12 @@ class Tracker(Protocol):
         """Numbers by name, after `step` environment steps."""
         ...
 
-    def close(self) -> None:
-        """Finish tracking."""
-        ...
-
-
-def check_tracker(name: TrackerName | None) -> None:
-    """Refuse a tracker whose package is not installed, before any work."""
-    if name is not None:
-        _imported(_MODULES[name], name)
-
-
-def tracker(name: TrackerName, directory: Path, config: Json) -> Tracker:
-    """Begin to track a run."""
-    return _Wandb(directory, config) if name == "wandb" else _TensorBoard(directory)
+    def close(self) -> None: ...
 
 
 class _Wandb:
-    def __init__(self, directory: Path, config: Json) -> None:
-        wandb = _imported(_MODULES["wandb"], "wandb")
-        self._run = wandb.init(project="tutelage", name=str(directory), dir=str(directory), config=config)
+    def __init__(self, package: Any, directory: Path, config: Json) -> None:
+        self._run = package.init(project="tutelage", name=str(directory), dir=str(directory), config=config)
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         self._run.log(dict(scalars), step=step)
@@ -53,8 +37,8 @@ class _Wandb:
 
 
 class _TensorBoard:
-    def __init__(self, directory: Path) -> None:
-        self._writer = _imported(_MODULES["tensorboard"], "tensorboard").Writer(str(directory / TENSORBOARD))
+    def __init__(self, package: Any, directory: Path, config: Json) -> None:
+        self._writer = package.Writer(str(directory / TENSORBOARD))
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
         for name, value in scalars.items():
@@ -64,8 +48,18 @@ class _TensorBoard:
         self._writer.close()
 
 
-def _imported(module: str, package: str) -> Any:
+def check_tracker(name: TrackerName | None) -> None:
+    """Refuse a tracker whose package is not installed, before any work."""
+    if name is not None:
+        _package(name)
+
+
+def tracker(name: TrackerName, directory: Path, config: Json) -> Tracker:
+    return (_Wandb if name == "wandb" else _TensorBoard)(_package(name), directory, config)
+
+
+def _package(name: TrackerName) -> Any:
     try:
-        return importlib.import_module(module)
+        return importlib.import_module("wandb" if name == "wandb" else "tensorboard.summary")
     except ImportError:
-        raise InputError(f"Tracking with {package} needs its package: pip install {package}.") from None
+        raise InputError(f"Tracking with {name} needs its package: pip install {name}.") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,10 @@ import jax
 import numpy as np
 from PIL import Image
 
-from tutelage.analysis.report.blocks import Block, Heading, Note, Row, Section, Tile
+from tutelage.analysis.report.page import Block, Heading, Note, Row, Section, Tile
 from tutelage.analysis.results import ID, Entry, RunResults, Snapshot
 from tutelage.analysis.tables import number
-from tutelage.evaluation.video import Episode, frames, watch
+from tutelage.evaluation.video import frames, watch
 from tutelage.training.run import POLICY
 from tutelage.types import InputError, Json, TestLevel
 
@@ -47,15 +47,9 @@ PLAIN = Image.Dither.NONE
 class Example:
     """The run that stands for all seeds of its method where levels are shown. Each level is drawn once."""
 
-    def __init__(self, results: RunResults, title: str, *, alone: bool) -> None:
-        """`alone`: it is the only one in the page, and needs no heading."""
-        self.results, self.title, self.alone = results, title, alone
+    def __init__(self, results: RunResults, title: str) -> None:
+        self.results, self.title = results, title
         self._pictures: dict[str, str] = {}
-
-    @property
-    def heading(self) -> list[Block]:
-        """What stands above everything about it."""
-        return [] if self.alone else [Heading(self.title)]
 
     @property
     def snapshots(self) -> Sequence[Snapshot]:
@@ -63,7 +57,6 @@ class Example:
         return self.results.snapshots if self._image else []
 
     def tile(self, entry: Entry, lines: Sequence[str]) -> Tile:
-        """The picture of a level, with lines below it."""
         about = [f"{name} {value}" for name, value in entry["about"].items()]
         return Tile(self._draw(entry["level"]), ", ".join([f"level {entry[ID]}", *about]), lines)
 
@@ -81,73 +74,76 @@ class Example:
 
 def now(examples: Sequence[Example]) -> Section:
     """The highest-scoring levels, or proposals of the generator where there is no buffer."""
-    blocks: list[Block] = []
-    for example in examples:
-        if example.snapshots:
-            last = example.snapshots[-1]
+
+    def rows(example: Example) -> Iterator[Block]:
+        for last in example.snapshots[-1:]:
             tiles = [example.tile(entry, _details(entry)) for entry in last["entries"][:NOW]]
-            blocks += [*example.heading, Row(*_moment(last), tiles, wraps=True)]
+            yield Row(*_moment(last), tiles, wraps=True)
+
     about = (
         "The highest-scoring levels of the curator's buffer, or new proposals of the generator where there is no "
         "curator. The return is the student's / the best possible, where an oracle knows that."
     )
-    return Section("levels", "Levels now", about, blocks)
+    return Section("levels", "Levels now", about, _headed(examples, rows))
 
 
 def through_training(examples: Sequence[Example]) -> Section:
-    """The highest-scoring levels of several snapshots."""
-    blocks: list[Block] = []
-    for example in examples:
-        if len(example.snapshots) > 1:
-            blocks += example.heading
+    def rows(example: Example) -> Iterator[Block]:
         for snapshot in _spread(example.snapshots):
-            tiles = [example.tile(entry, _brief(entry)) for entry in snapshot["entries"][:BEST]]
-            blocks.append(Row(*_moment(snapshot), tiles))
+            yield Row(*_moment(snapshot), [example.tile(entry, _brief(entry)) for entry in snapshot["entries"][:BEST]])
+
     about = (
         "The highest-scoring levels at several times of training, evenly spread from the first snapshot to the last."
     )
-    return Section("curriculum", "The curriculum over time", about, blocks)
+    return Section("curriculum", "The curriculum over time", about, _headed(examples, rows))
 
 
 def ancestry(examples: Sequence[Example]) -> Section:
-    """The edits that led to the highest scores."""
-    blocks: list[Block] = []
-    for example in examples:
-        chains = lineages(example.snapshots, LINEAGES, NOW)
-        if chains:
-            blocks += example.heading
-        for chain in chains:
-            newest = chain[-1]
-            tiles = [example.tile(entry, _generation(entry)) for entry in _ends(chain)]
-            blocks.append(Row(f"Level {newest[ID]}", _descent(chain), tiles, joined=True))
+    def rows(example: Example) -> Iterator[Block]:
+        for chain in lineages(example.snapshots, LINEAGES, NOW):
+            lines = [[f"generation {x['generation']}", f"score {number(x['score'])}"] for x in _ends(chain)]
+            tiles = [*map(example.tile, _ends(chain), lines)]
+            yield Row(f"Level {chain[-1][ID]}", _descent(chain), tiles, joined=True)
+
     about = (
         "The origin of levels with high scores: each was edited from the one before it. Scores are the latest in any "
         "snapshot. Each family is shown once before any is shown again."
     )
-    return Section("ancestry", "Ancestry", about, blocks)
+    return Section("ancestry", "Ancestry", about, _headed(examples, rows))
 
 
 def videos(examples: Sequence[Example]) -> Section:
     """A few episodes of each method, on the same test levels."""
-    blocks: list[Block] = []
     count = max(2, VIDEOS // len(examples))
-    for example in examples:
+
+    def rows(example: Example) -> Iterator[Block]:
         run = example.results.run
         if run.domain.frame is None or not (run.directory / POLICY).exists():
-            continue
+            return
         try:
             shown, note = chosen_tests(run.config.test_levels(run.domain), _rates(example.results), count - 1)
             tiles = list(_videos(example, shown, SIZE // (count * len(examples))))
         except InputError as error:  # a policy that does not fit is no reason to have no page
-            blocks += [*example.heading, Note(f"There are no videos. {error}")]
-            continue
+            tiles, note = [], f"There are no videos. {error}"
         if tiles:
-            blocks += [*example.heading, Row("", "", tiles, wraps=True, large=True), *([Note(note)] if note else [])]
+            yield Row("", "", tiles, wraps=True, large=True)
+        if note:
+            yield Note(note)
+
     about = (
         "The student as it is now, one episode on each level, whatever its outcome. Videos of long episodes skip some "
         "frames. Each repeats after a pause of one second."
     )
-    return Section("episodes", "Episodes", about, blocks)
+    return Section("episodes", "Episodes", about, _headed(examples, rows))
+
+
+def _headed(examples: Sequence[Example], rows: Callable[[Example], Iterable[Block]]) -> list[Block]:
+    """The rows of each example that has any, below its title if there are several."""
+    blocks: list[Block] = []
+    for example in examples:
+        if found := [*rows(example)]:
+            blocks += [*([Heading(example.title)] if len(examples) > 1 else []), *found]
+    return blocks
 
 
 def chosen_tests(tests: Sequence[TestLevel], rates: Mapping[str, float], count: int) -> tuple[list[TestLevel], str]:
@@ -159,9 +155,8 @@ def chosen_tests(tests: Sequence[TestLevel], rates: Mapping[str, float], count: 
     shown = sorted({*best, *worst})
     left_out = ", ".join(tests[i].name for i in range(len(tests)) if i not in shown)
     how = f"the {len(best)} with the best results and the {len(worst)} with the worst" if rates else "some"
-    return [
-        tests[i] for i in shown
-    ], f"Shown are {len(shown)} of {len(tests)} test levels, {how}. Left out: {left_out}."
+    note = f"Shown are {len(shown)} of {len(tests)} test levels, {how}. Left out: {left_out}."
+    return [tests[i] for i in shown], note
 
 
 def lineages(snapshots: Sequence[Snapshot], count: int, among: int) -> list[list[Entry]]:
@@ -200,7 +195,8 @@ def gif(pictures: Sequence[Any], milliseconds: int, size: int) -> str:
     A video longer than `size` letters loses every second frame until it fits, or has but a few left.
     """
     images = [_small(picture, VIDEO_SIDE) for picture in pictures]
-    palette = _side_by_side(images[:: 1 + len(images) // 8]).quantize(255, dither=PLAIN)
+    colors = np.concatenate([np.asarray(image) for image in images[:: 1 + len(images) // 8]], axis=1)
+    palette = Image.fromarray(colors).quantize(255, dither=PLAIN)
     images = [image.quantize(palette=palette, dither=PLAIN) for image in images]
     while True:
         first, *rest = images
@@ -233,10 +229,6 @@ def _brief(entry: Entry) -> list[str]:
     best = entry.get("optimal_return")
     value = f"return {number(entry['return'])}" + (f" / {number(best)}" if best is not None else "")
     return [value] if entry["score"] is None else [f"score {number(entry['score'])}", value]
-
-
-def _generation(entry: Entry) -> list[str]:
-    return [f"generation {entry['generation']}", f"score {number(entry['score'])}"]
 
 
 def _descent(chain: Sequence[Entry]) -> str:
@@ -290,29 +282,16 @@ def _videos(example: Example, tests: Sequence[TestLevel], size: int) -> Iterator
         episode = watch(run.domain, level, run.policy, key)
         shown = frames(run.domain, episode, FRAMES)
         milliseconds = min(150, 1000 * SECONDS // len(shown))
-        words = _outcome(episode)
+        words = [] if episode.solved is None else ["solved" if episode.solved else "not solved"]
+        words += [f"return {number(episode.total)}, {episode.length:,} steps"]
         video, still = gif(shown, milliseconds, size), png(shown[-1])
         yield Tile(video, f"An episode on {name}: {', '.join(words)}", [name, *words], still)
-
-
-def _outcome(episode: Episode) -> list[str]:
-    ending = [] if episode.solved is None else ["solved" if episode.solved else "not solved"]
-    return [*ending, f"return {number(episode.total)}, {episode.length:,} steps"]
 
 
 def _small(picture: Any, side: int) -> Image.Image:
     image = Image.fromarray(np.asarray(picture))
     image.thumbnail((2 * side, side), Image.Resampling.LANCZOS)
     return image
-
-
-def _side_by_side(images: Sequence[Image.Image]) -> Image.Image:
-    """One picture with the colors of all."""
-    width, height = images[0].size
-    sheet = Image.new("RGB", (width * len(images), height))
-    for place, image in enumerate(images):
-        sheet.paste(image, (place * width, 0))
-    return sheet
 
 
 def _uri(image: Image.Image, form: str, **options: Any) -> str:

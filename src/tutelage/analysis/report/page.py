@@ -1,84 +1,97 @@
-"""The page: what it is made of, which sections it has, and how they become one file."""
+"""What a page is made of: sections of figures, tables, rows of pictures and sentences; and how they become one file."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
+from matplotlib.figure import Figure
 
-from tutelage.analysis.report import levels, sections
-from tutelage.analysis.report.blocks import Section
-from tutelage.analysis.results import Results, display
-from tutelage.files import write_atomically
-from tutelage.training.progress import ProgressBar
-from tutelage.training.run import Run
-from tutelage.types import InputError
+from tutelage.analysis import plots, style
+from tutelage.analysis.tables import Table
 
 
-def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, quiet: bool = False) -> Path:
-    """Write a page about one run or several, which needs neither a network nor another file.
+@dataclass(frozen=True)
+class Heading:
+    """A smaller title inside a section."""
 
-    Args:
-        runs: of one domain; those that differ in their seed only belong together.
-        out: the file.
-        with_videos: also show episodes, which have to be played first.
-        quiet: no progress bar.
-
-    Returns:
-        Where it is.
-
-    Raises:
-        InputError: if the runs do not belong together, or the file cannot be written.
-    """
-    results, out = Results(runs), Path(out)
-    domains = dict.fromkeys(run.config.setup.name for run in runs)
-    if len(domains) > 1:
-        raise InputError(f"These runs were trained on {' and '.join(domains)}: make a report for each domain.")
-    if out.is_dir():
-        raise InputError(f"{out} is a directory: name a file in it.")
-    builders = _builders(results, with_videos)
-    built = []
-    with ProgressBar("report", len(builders), quiet=quiet, unit="sections") as progress:
-        for build in builders:
-            built.append(build())
-            progress.update(1)
-    first, count = results.runs[0], len(results.runs)
-    title = f"{', '.join(map(display, results.groups))} in {first.run.config.setup.name}"
-    page = render(title, f"{count} runs" if count > 1 else f"seed {first.seed}", built)
-    try:
-        write_atomically(out, page)
-    except OSError as error:
-        raise InputError(f"{out} cannot be written ({error}): choose another place.") from None
-    return out
+    text: str
 
 
-def _builders(results: Results, with_videos: bool) -> list[Callable[[], Section]]:
-    alone = len(results.groups) == 1
-    examples = [
-        levels.Example(group[0], results.titles[group[0].directory] + _one_of(len(group)), alone=alone)
-        for group in results.groups.values()
-    ]
-    return [
-        partial(sections.overview, results),
-        partial(sections.tests, results),
-        partial(sections.training, results),
-        partial(sections.complexity, results),
-        partial(levels.now, examples),
-        partial(levels.through_training, examples),
-        partial(levels.ancestry, examples),
-        *([partial(levels.videos, examples)] if with_videos else []),
-        partial(sections.calibration, {example.title: example.results.snapshots for example in examples}),
-        partial(sections.configuration, results),
-    ]
+@dataclass(frozen=True)
+class Note:
+    """A sentence or two."""
+
+    text: str
 
 
-def _one_of(count: int) -> str:
-    return f", one of {count} runs" if count > 1 else ""
+@dataclass(frozen=True)
+class Plot:
+    """A figure as SVG, drawn once for a wide window and once for a narrow one."""
+
+    wide: str
+    narrow: str
+    label: str
+    """What it shows, for screen readers."""
+
+    @classmethod
+    def of(cls, draw: Callable[..., Figure], label: str, *arguments: Any, **options: Any) -> Plot:
+        """A figure of matplotlib's, which `draw` makes in any width."""
+        wide, narrow = draw(*arguments, **options), draw(*arguments, **options, width=style.NARROW)
+        return cls(plots.svg(wide), plots.svg(narrow), label)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A picture with a few lines below it."""
+
+    picture: str
+    """A data URI."""
+    alt: str
+    lines: Sequence[str]
+    still: str | None = None
+    """What to show instead of a video to readers who prefer less motion."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Pictures side by side, under a line about all of them."""
+
+    title: str
+    about: str
+    tiles: Sequence[Tile]
+    wraps: bool = False
+    """Continue in the next line instead of scrolling sideways."""
+    large: bool = False
+    """Twice as high, and as wide as that needs."""
+    joined: bool = False
+    """Each follows from the one before: put arrows between them."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Small tables side by side."""
+
+    tables: Sequence[Table]
+
+
+Block = Heading | Note | Plot | Table | Columns | Row
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter of the page, left out if it has no blocks."""
+
+    name: str
+    """Its anchor."""
+    title: str
+    about: str
+    blocks: Sequence[Block] = ()
 
 
 def render(title: str, about: str, sections: Sequence[Section]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from tutelage.analysis import plots, style
 from tutelage.analysis.compare import compare, regret_rows, regret_tables
 from tutelage.analysis.policies import BASELINES, PolicyScore, policy_tables
-from tutelage.analysis.report.blocks import Block, Columns, Heading, Note, Plot, Section
+from tutelage.analysis.report.page import Block, Columns, Heading, Note, Plot, Section
 from tutelage.analysis.results import Results, RunResults, Snapshot, by_suite, display
 from tutelage.analysis.statistics import Correlation, rank_correlation, wilson
 from tutelage.analysis.tables import Table, interval, number
@@ -237,15 +237,14 @@ def _suite(results: Results, suite: str) -> list[Block]:
     if any(len(history.steps) > 1 for group in study.histories.values() for history in group):
         label = f"Curves: {study.title} on each test level against environment steps"
         blocks.append(Plot.of(plots.levels_over_time, label, study, title="Over time"))
-    names = {label: display(label) for label in steps.scores}
-    by_level, overall, *contests = steps.tables(names)
+    by_level, overall, *contests = steps.tables(display)
     blocks.append(by_level)
     if len(steps.scores) == 1:
         return blocks if len(next(iter(steps.scores.values()))) == 1 else [*blocks, overall]
     comparisons, notes = [steps], []
     try:
         comparisons.append(compare(study, "updates"))
-        contests.append(comparisons[-1].tables(names)[-1])
+        contests.append(comparisons[-1].tables(display)[-1])
     except InputError as error:  # a run may have made fewer updates by its end than another by its first evaluation
         notes.append(Note(f"There is no comparison after equal updates. {error}"))
     return [
@@ -270,7 +269,6 @@ def _is_complexity(name: str, known: set[str]) -> bool:
 
 
 def _measured(results: Results) -> list[str]:
-    """Metrics of which any run has a number."""
     names = {name for run in results.runs for name, values in run.metrics.items() if np.isfinite(values).any()}
     names = {name for name in names if not PERCENTILE.search(name)}  # these are drawn in the panel of their metric
     return sorted((name for name in names if name.rpartition("/")[2] not in NOT_SHOWN), key=_order)
@@ -291,20 +289,13 @@ def _group(name: str) -> str:
 
 def _plots(results: Results, groups: Iterable[tuple[str, Sequence[str]]]) -> list[Block]:
     return [
-        Plot.of(
-            plots.training_curves,
-            f"{title}: {'; '.join(map(style.words, names))}, against steps",
-            results,
-            names,
-            title=title,
-        )
+        Plot.of(plots.training_curves, f"{title}: {words}, against steps", results, names, title=title)
         for title, names in groups
-        if names
+        if (words := "; ".join(map(style.words, names)))
     ]
 
 
 def _by_part(options: Mapping[str, str]) -> list[Table]:
-    """A table for each part of a configuration."""
     parts: dict[str, list[list[str]]] = {}
     for name, value in options.items():
         part, _, option = name.rpartition(".")
@@ -317,7 +308,6 @@ def _text(value: Json) -> str:
 
 
 def _command(run: Run) -> str:
-    """What trains such a run again."""
     modules = sorted({name.partition(":")[0] for name in run.config.names() if ":" in name})
     words = ["tutelage", "train", "--config", str(run.directory / CONFIG), *(["--allow", *modules] if modules else [])]
     return shlex.join(words)

@@ -59,11 +59,9 @@ class RacingEditor(Env):
 
     @property
     def horizon(self) -> int:
-        """One step for each control point."""
         return MAX_POINTS
 
     def reset(self, key: Key, scene: tuple[()]) -> tuple[EditorState, EditorObs]:
-        """Begin with an empty sketch."""
         state = EditorState(jnp.zeros((MAX_POINTS, 2)), jnp.int32(0))
         return state, self._observe(key, state)
 

@@ -171,7 +171,7 @@ class RacingEnv(Env):
         )
         frame = self.view.select(self.draw(scene, state))
         obs = jnp.tile(frame, self.view.stack)
-        return state._replace(seen=self._remember(obs)), obs
+        return state._replace(seen=obs if self.view.stack > 1 else ()), obs
 
     def step(self, key: Key, scene: Scene, state: State, action: jax.Array) -> tuple[State, Step]:
         """Hold an action, f32[3], for `repeat` frames, or until the episode ends."""
@@ -207,7 +207,7 @@ class RacingEnv(Env):
         if self.view.stack > 1:
             obs = jnp.concatenate([state.seen[..., obs.shape[-1] :], obs], -1)
         step = Step(obs, drive.reward, drive.terminated, drive.truncated)
-        return state._replace(seen=self._remember(obs)), step
+        return state._replace(seen=obs if self.view.stack > 1 else ()), step
 
     def draw(self, scene: Scene, state: State) -> jax.Array:
         """u8[96, 96, 3]: the frame as Gymnasium draws it."""
@@ -215,9 +215,6 @@ class RacingEnv(Env):
         score = FULL_SCORE / scene.n * state.tiles - paid
         frame = state.frame if self.view.zoom else jnp.int32(overlay.ZOOMED)
         return pixels.draw(self.canvas, scene.picture, state.touched, state.car, frame, score, self.field)
-
-    def _remember(self, obs: jax.Array) -> Any:
-        return obs if self.view.stack > 1 else ()
 
     def _nearest(self, scene: Scene, state: State) -> jax.Array:
         """i32[K]: the tiles nearest to the middle of the way that the car makes in one action."""

@@ -13,7 +13,7 @@ from tutelage.types import InputError
 
 START = (255, 220, 0)  # the color of the arrow at the start
 TRAIL = (150.0, 150.0, 190.0)  # of visited tiles
-CAR = (204, 0, 0)
+CAR = (204, 0, 0)  # of the dot that stands for the car, which would be a pixel or two
 RED = np.array([255.0, 0, 0])  # of curbs
 
 LARGEST = 512
@@ -43,7 +43,9 @@ def frame(env: RacingEnv, scene: Scene, state: State) -> jax.Array:
     colors = colors.at[0].set(GRAY)
     above = _colored(texture.unpack(scene.picture[row : row + side, column : column + side]), colors)
     start, car = ((at + canvas.extent) / (2 * canvas.extent) for at in (scene.start, physics.origin(state.car)))
-    above = _with_dot(_with_arrow(above, start, scene.heading), car)
+    above = _with_arrow(above, start, scene.heading)
+    right, up = _offsets(above, car)
+    above = jnp.where((right**2 + up**2 < 1)[..., None], jnp.array(CAR, jnp.uint8), above)
     ahead = env.draw(scene, state)
     nearest = jnp.arange(side) * ahead.shape[0] // side
     return jnp.concatenate([ahead[nearest][:, nearest], above], 1)
@@ -55,12 +57,6 @@ def _colored(paint: texture.Paint, colors: jax.Array) -> jax.Array:
     road, white, red = (share[..., None] for share in paint[:3])
     color = ground * (1 - road - white - red) + colors[paint.tile] * road + 255 * white + RED * red
     return jnp.round(jnp.clip(color, 0, 255)).astype(jnp.uint8)[::-1]
-
-
-def _with_dot(picture: jax.Array, place: jax.Array) -> jax.Array:
-    """A picture with a dot for the car, which would be a pixel or two. See `_offsets` for `place`."""
-    right, up = _offsets(picture, place)
-    return jnp.where((right**2 + up**2 < 1)[..., None], jnp.array(CAR, jnp.uint8), picture)
 
 
 def _with_arrow(picture: jax.Array, place: jax.Array, heading: jax.Array) -> jax.Array:

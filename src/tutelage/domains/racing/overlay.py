@@ -36,8 +36,7 @@ HULL_RED, STRIPE = 204.0, 77.0
 
 DASHBOARD = 12  # rows
 _COLORS = np.array(
-    [(255, 255, 255), (0, 0, 255), (0, 0, 255), (51, 0, 255), (51, 0, 255), (0, 255, 0), (255, 0, 0)],
-    np.float32,
+    [(255, 255, 255), (0, 0, 255), (0, 0, 255), (51, 0, 255), (51, 0, 255), (0, 255, 0), (255, 0, 0)], np.float32
 )
 
 LOWEST, HIGHEST = -199, 1199  # scores in the table
@@ -54,8 +53,7 @@ _INK = dict.fromkeys("0123456789", (1, 3, 22, 34)) | {
 }
 """Left, top, right and bottom of each character in its line of 46 pixels."""
 _LINE = 46
-_ADVANCE = {"-": 15.0}
-_DIGIT_ADVANCE = 25.0
+_ADVANCE, _MINUS_ADVANCE = 25.0, 15.0
 
 
 def area_weights(ours: int, theirs: int) -> np.ndarray:
@@ -84,7 +82,6 @@ class Wheels(NamedTuple):
 
 
 def wheels(car: Car) -> Wheels:
-    """The wheels of a car as they are drawn."""
     steer = car.angle[1:] - car.angle[0]
     ends = jnp.stack([car.phase, car.phase + 1.2])
     seen = jnp.sin(ends) <= 0
@@ -205,8 +202,8 @@ def _written(text: str, glyphs: dict[str, np.ndarray]) -> np.ndarray:
     for before, after in pairwise(text):
         ones = (before, after).count("1")
         kern = -6.0 if ones == 2 else -2.0 if before == "-" else -2.5 * ones
-        offsets.append(offsets[-1] + _ADVANCE.get(before, _DIGIT_ADVANCE) + kern)
-    width = offsets[-1] + _DIGIT_ADVANCE - 1
+        offsets.append(offsets[-1] + (_MINUS_ADVANCE if before == "-" else _ADVANCE) + kern)
+    width = offsets[-1] + _ADVANCE - 1
     left, top = _CENTER[0] - width / 2, _CENTER[1] - _LINE // 2 - (HEIGHT - 100)
     page = np.zeros((100, _PAGE))
     for character, offset in zip(text, offsets, strict=True):

@@ -54,7 +54,6 @@ def circuits() -> tuple[Circuit, ...]:
 
 
 def circuit(name: str) -> Circuit:
-    """A circuit by its name."""
     for candidate in circuits():
         if candidate.name == name:
             return candidate
@@ -124,12 +123,7 @@ def original_car_racing(view: View) -> tuple[TestLevel, ...]:
 
 
 def on_line(
-    name: str,
-    line: track.CenterLine,
-    frames: int,
-    view: View,
-    field: float = F1_FIELD,
-    canvas: Canvas | None = None,
+    name: str, line: track.CenterLine, frames: int, view: View, field: float = F1_FIELD, canvas: Canvas | None = None
 ) -> TestLevel:
     """Any closed road as a test level, on a canvas of its own size; `field` is half the side of its field, meters."""
     reach = _reach(line)

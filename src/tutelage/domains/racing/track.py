@@ -284,7 +284,6 @@ def from_rows(rows: ArrayLike, size: int) -> CenterLine:
 
 
 def check_size(size: int) -> None:
-    """Refuse center lines of too few or too many points."""
     if not 3 <= size <= MAX_TILES:
         raise InputError(f"A center line has 3 to {MAX_TILES} points, as many as a texture can tell apart; got {size}.")
 
