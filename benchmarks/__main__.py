@@ -22,6 +22,7 @@ from benchmarks.commits import Commits, train_once
 from benchmarks.mazes import minigrid_steps_per_second, steps_per_second
 from benchmarks.racing import compare, prepare
 from benchmarks.report import Benchmark, Rows
+from benchmarks.scaling import Scaling
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import Method
 from tutelage.curriculum.parts import Parts
@@ -111,8 +112,8 @@ class TrainingSpeed(Benchmark):
                     "method": name,
                     "steps/s": rate,
                     "× DR": rate / rows[0]["steps/s"] if rows else 1.0,
-                    "explore, s": spent.explore,
-                    "exploit, s": spent.exploit,
+                    "explore, s": spent.explore.wall,
+                    "exploit, s": spent.exploit and spent.exploit.wall,
                     "compile, s": spent.compile,
                 }
             )
@@ -190,55 +191,15 @@ class RacingSpeed(Benchmark):
         return [
             {
                 "training": name,
-                "actions/s": actions / spent.explore,
-                "× DR": timings["dr"].explore / spent.explore,
-                "iteration, s": spent.explore,
-                "all cores, s": spent.processor,
-                "environment's share": f"{env / spent.processor:.0%}",
+                "actions/s": actions / spent.explore.wall,
+                "× DR": timings["dr"].explore.wall / spent.explore.wall,
+                "iteration, s": spent.explore.wall,
+                "all cores, s": spent.explore.processor,
+                "environment's share": f"{env / spent.explore.processor:.0%}",
                 "compile, s": spent.compile,
             }
             for name, spent in timings.items()
         ]
-
-
-@dataclass(frozen=True)
-class Scaling(Benchmark):
-    """How cost grows with the buffer, the batch and the devices, in CPU seconds of all cores together.
-
-    Unlike wall-clock time, they hardly depend on what else the machine does.
-    """
-
-    capacities: tuple[int, ...] = (4096, 32768, 262144, 1048576)
-    """Buffer sizes K to measure, with the first batch size."""
-    batches: tuple[int, ...] = (32, 256, 2048, 8192)
-    """Batch sizes B to measure, with the first buffer size."""
-    devices: tuple[int, ...] = (1, 2, 4)
-    """Numbers of devices to measure an iteration of PLR⊥ on (laptop preset); more than cores are virtual."""
-    repeats: int = 3
-    """How many times each is run; the best counts."""
-
-    def measure(self) -> Mapping[str, Rows]:
-        """A table for the curator, and one for the devices."""
-        if min(*self.capacities, *self.batches, *self.devices, self.repeats) < 1:
-            raise InputError("capacities, batches, devices and repeats must be at least 1.")
-        use_cores(max(self.devices))
-        config = replace(MazeSetup.preset("laptop", "plr-perp"), evaluation=Evaluation(), devices=1)
-        parts, rows = config.curriculum().parts, []
-        pairs = [(k, self.batches[0]) for k in self.capacities] + [(self.capacities[0], b) for b in self.batches[1:]]
-        for capacity, batch in pairs:
-            curator = Curator(capacity=capacity)
-            insert, replay, size = timing.time_curator(curator, replace(parts, num_envs=batch), self.repeats)
-            spent = {"insert, ms": 1e3 * insert.processor, "replay, ms": 1e3 * replay.processor}
-            rows.append({"K": capacity, "B": batch, "buffer, MB": size / 2**20} | spent)
-        names = {f"{n} devices": n for n in self.devices}
-        timings = timing.time_training(dict.fromkeys(names, (config.method, parts)), self.repeats, names)
-        return {
-            "The curator": rows,
-            "An iteration of PLR⊥": [
-                {"": name, "explore, s": spent.processor, "exploit, s": spent.exploit_processor}
-                for name, spent in timings
-            ],
-        }
 
 
 @dataclass(frozen=True)

@@ -36,20 +36,20 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of an iteration, and of the compilation before the first."""
+    """What the iterations of a method take."""
 
     compile: float
-    explore: float
-    exploit: float | None
+    """Seconds of compilation before the first."""
+    memory: int
+    """Bytes that the last of these programs needs beside its arguments and results."""
+    explore: Spent
+    exploit: Spent | None = None
     """None for a method that never replays."""
-    processor: float
-    """Seconds of all cores together that `explore` takes."""
-    exploit_processor: float | None = None
-    """And `exploit`."""
 
     def iteration(self, replay_rate: float) -> float:
         """Seconds that an iteration takes on average."""
-        return self.explore if self.exploit is None else (1 - replay_rate) * self.explore + replay_rate * self.exploit
+        exploit = self.exploit.wall if self.exploit else 0.0
+        return (1 - replay_rate) * self.explore.wall + replay_rate * exploit
 
 
 def time_training(
@@ -61,23 +61,21 @@ def time_training(
     """
     key = jax.random.key(0)
     programs: dict[str, list[Callable[[], Spent]]] = {}
-    compiled = {}
+    compiled, memory = {}, {}
     for name, (method, parts) in candidates.items():
         curriculum = Curriculum(method, parts, (devices or {}).get(name))
         state = jax.block_until_ready(_fill(method, parts, curriculum.init(key), key))
         start = time.perf_counter()
-        turns = [_turn(curriculum.explore, state, key)]
-        if method.replays:
-            turns.append(_turn(curriculum.exploit, state, key))
-        for turn in turns:
-            turn()
-        compiled[name], programs[name] = time.perf_counter() - start, turns
+        needed = [curriculum.explore, curriculum.exploit] if method.replays else [curriculum.explore]
+        ready = [program.lower(state, key).compile() for program in needed]
+        compiled[name], needs = time.perf_counter() - start, ready[-1].memory_analysis()
+        memory[name] = needs.temp_size_in_bytes if needs else 0
+        programs[name] = [_turn(program, state, key) for program in ready]
+        for turn in programs[name]:
+            turn()  # the first run is slower
     seconds = _best(repeats, programs)
     for name, best in seconds.items():
-        walls = [spent.wall for spent in best]
-        exploit = walls[1] if len(walls) > 1 else None
-        processor = [spent.processor for spent in best]
-        yield name, Timing(compiled[name] - sum(walls), walls[0], exploit, *processor)
+        yield name, Timing(compiled[name], memory[name], *best)
 
 
 def time_program(program: Callable[[], Any], repeats: int) -> Spent:

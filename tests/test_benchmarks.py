@@ -7,6 +7,7 @@ import sys
 import pytest
 from benchmarks.__main__ import EnvSpeed, Overhead, main
 from benchmarks.commits import Commits, Ratio
+from benchmarks.scaling import Scaling
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,14 @@ def test_training_is_measured_beside_the_roofline():
     assert done.returncode == 0, done.stderr
     for word in ("dr", "plr-perp", "roofline", "curator"):
         assert word in done.stdout
+
+
+@pytest.mark.nightly
+def test_how_cost_grows_is_measured_and_drawn(tmp_path):
+    small = {"capacities": (64, 128), "batches": (4,), "devices": (1,), "hidden": (16, 32), "students": (1,)}
+    Scaling(**small, num_envs=(8, 16), num_steps=(16,), repeats=1, out=tmp_path).run()
+    tables = json.loads((tmp_path / "Scaling.json").read_text())["tables"]
+    assert [row["K"] for row in tables["The curator"]] == [64, 128]
+    assert [row["hidden"] for row in tables["An iteration by hidden"]] == [16, 32]
+    assert all(row["exploit, s"] > 0 and row["memory, MB"] > 0 for row in tables["An iteration by num_envs"])
+    assert (tmp_path / "Scaling.png").read_bytes().startswith(b"\x89PNG")
