@@ -1,9 +1,9 @@
-"""Does a domain keep the contracts of `types`? A checker for people who bring their own environment.
+"""Checks that a domain of your own keeps the contracts of `types`.
 
-`check_domain` draws, edits and plays a few levels and raises an `InputError` at the first broken promise: one sentence
-that names the method and the leaf, and says what to do. Its four parts can be called alone, too.
+`check_domain` draws, edits and plays a few levels and raises an `InputError` at the first violation: one sentence that
+names the method and the leaf, and says what to do. Its four parts can also be called alone.
 
-E episodes of random actions are played side by side, T = horizon steps each.
+E episodes of random actions are played in parallel, T = horizon steps each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tutelage.types import Design, Discrete, Domain, Env, InputError, Key, Level
 __all__ = ["check_design", "check_domain", "check_env", "check_returns", "check_suites"]
 
 LEVELS = 64
-"""How many levels are drawn, and built: among this many, even a coarse design makes different ones."""
+"""How many levels are drawn, and built. Even a coarse design makes different ones among this many."""
 
 EDITS = 16
 """How often each level is mutated, one edit after another."""
@@ -34,7 +34,7 @@ Draw = Callable[[Key], Level]
 
 
 def check_domain(domain: Domain, *, key: Key | None = None, episodes: int = 8) -> tuple[str, ...]:
-    """Check everything that the library will ask of a domain.
+    """Check everything that the library needs of a domain.
 
     Args:
         domain: what to check.
@@ -42,11 +42,11 @@ def check_domain(domain: Domain, *, key: Key | None = None, episodes: int = 8) -
         episodes: E, how many levels are played with random actions.
 
     Returns:
-        The methods that the domain serves, by the names that the command line uses: dr, plr and plr-perp in any case,
+        The methods that the domain supports, by their names on the command line: dr, plr and plr-perp in any case,
         minimax, paired and repaired if its design has an editor, accel if it can mutate levels.
 
     Raises:
-        InputError: at the first promise that is not kept.
+        InputError: at the first violation.
     """
     check_design(domain.design, key=key)
     played = check_env(domain.env, domain.design.sample, key=key, episodes=episodes)
@@ -57,7 +57,7 @@ def check_domain(domain: Domain, *, key: Key | None = None, episodes: int = 8) -
 
 
 class Played(NamedTuple):
-    """Episodes of random actions; leaves [E, T, ...] unless noted. What follows an episode's end is junk."""
+    """Episodes of random actions; leaves [E, T, ...] unless noted. Entries after an episode's end are undefined."""
 
     level: Level  # [E, ...]
     end: State  # [E, ...]: after the last step
@@ -381,7 +381,7 @@ def _check_frame(domain: Domain, env: Env, draw: Draw, key: Key) -> None:
 
 
 def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8) -> None:
-    """Check what a domain says of its returns: the best possible, and when an episode counts as solved."""
+    """Check a domain's `optimal_return` and `solved_above`."""
     key = jax.random.key(0) if key is None else key
     _check_returns(domain, _played(domain.env, domain.design.sample, key, episodes))
 
@@ -441,7 +441,7 @@ def _require_picture(name: str, x: Any) -> None:
 
 
 def _called(name: str, f: Callable[..., Any], *args: Any) -> Any:
-    """What `f` gives; if it fails, a sentence that says so of `name`."""
+    """What `f` returns; if it fails, an `InputError` about `name`."""
     try:
         return f(*args)
     except Exception as error:

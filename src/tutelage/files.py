@@ -1,4 +1,4 @@
-"""Files that are never half written, logs that notice when rows are lost, directories with one writer at a time."""
+"""Files that are never half written, logs in which lost rows are detected, directories with one writer at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DamagedError(InputError):
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> None:
-    """Write a file beside its place and move it there, so that no kill and no full disk leaves half of it.
+    """Write a temporary file and rename it, so that neither a kill nor a full disk leaves half of it.
 
     A symbolic link at `path` is replaced, never followed.
     """
@@ -91,7 +91,7 @@ def read_json(path: Path) -> Json:
 
 def numbered(directory: Path, suffix: str) -> dict[int, Path]:
     """The files of a directory that are named by a number of at least eight digits, the highest first."""
-    paths = directory.iterdir() if directory.exists() else ()  # not `glob`: it takes what may not be read for empty
+    paths = directory.iterdir() if directory.exists() else ()  # not `glob`, for which unreadable is empty
     named = ((re.fullmatch(r"(\d{8,})" + re.escape(suffix), path.name), path) for path in paths)
     found = {int(match[1]): path for match, path in named if match and path.is_file()}
     return dict(sorted(found.items(), reverse=True))
@@ -130,7 +130,7 @@ def parse_csv(path: Path, data: bytes) -> list[dict[str, str]]:
 
 
 class Mark(NamedTuple):
-    """The size and digest of a log or a directory at one moment, by which a later loss is noticed."""
+    """The size and digest of a log or a directory when it was saved, by which later losses are detected."""
 
     size: int
     """How many lines or files."""
@@ -145,10 +145,12 @@ class Tally:
         self._count, self._hash = count, hashlib.blake2b(data, digest_size=16)
 
     def add(self, data: bytes, count: int = 1) -> None:
+        """Add `count` more pieces with these bytes."""
         self._count += count
         self._hash.update(data)
 
     def mark(self) -> Mark:
+        """The size and digest so far."""
         return Mark(self._count, self._hash.hexdigest())
 
 
@@ -175,7 +177,7 @@ class Log:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
 
     def append(self, *rows: Mapping[str, Any]) -> None:
-        """Add rows. If the disk is full none of them is left behind in part."""
+        """Add rows. If the disk is full, none of them is written in part."""
         data = csv_text(rows, self.columns).partition("\n")[2].encode()
         with _naming(self.path):
             try:

@@ -7,7 +7,7 @@ static shapes. All methods are pure functions of one level; callers `vmap`.
 Shape glossary, used in every docstring:
 
     S     students (1, or 2: protagonist and antagonist)
-    B     envs: levels played side by side
+    B     envs: levels played in parallel
     T     steps of a rollout
     K     slots of a curator's buffer
     N     levels in the queue of one env
@@ -80,7 +80,7 @@ Space = Discrete | Box
 
 
 class Step(NamedTuple):
-    """The result of one environment step, beside the next state."""
+    """The result of one environment step, without the next state."""
 
     obs: Obs
     """The observation after the step. At the end of an episode it is the last one, never the next one's first."""
@@ -158,7 +158,7 @@ class Design:
             """Make one small edit."""
 
         def image(self, level: Level) -> UInt8[Array, "H W 3"]:
-            """Draw a level for people."""
+            """A picture of a level."""
 
     def valid(self, level: Level) -> Bool[Array, ""]:
         """Whether this is a level at all. It need not be solvable."""
@@ -217,7 +217,7 @@ def require_support(design: Design, *members: Member, purpose: str) -> None:
 
 @dataclass(frozen=True)
 class TestLevel:
-    """One entry of a zero-shot benchmark: a fixed level, or a family from which every episode draws anew."""
+    """One entry of a zero-shot suite: a fixed level, or a family from which every episode draws a new one."""
 
     __test__: ClassVar[bool] = False  # pytest should not take it for a test
 
@@ -234,13 +234,13 @@ class Domain:
     env: Env
     design: Design
     suites: Mapping[str, tuple[TestLevel, ...]] = field(default_factory=dict)
-    """Zero-shot benchmarks by name."""
+    """Zero-shot test levels by suite."""
     optimal_return: Callable[[Any, Level], Float[Array, ""]] | None = None
     """An oracle (env, level) → the best return of any policy, where that is known. The env is the domain's own or a
     test level's, which may have another time limit."""
     solved_above: float | None = None
     """An episode counts as solved if its return is greater than this; None if episodes are never solved."""
     frame: Callable[[Any, Scene, State], UInt8[Array, "H W 3"]] | None = None
-    """(env, scene, state) → one frame of an episode, for people. Without it, videos show the level only."""
+    """(env, scene, state) → one frame of a video. Without it, videos show the level only."""
     measures: Mapping[str, Measure] = field(default_factory=dict)
     """How a policy behaves, by name: evaluations report each one's mean over the steps of an episode."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.analysis.statistics import wilson
-from tutelage.analysis.tables import Table, decimal, interval, plus_minus
+from tutelage.analysis.tables import Table, interval, plus_minus
 from tutelage.evaluation.evaluate import Score
 from tutelage.files import read_csv
 from tutelage.types import InputError
@@ -114,28 +114,30 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
 
 
 def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Table]:
-    """A table for each metric: levels downwards, policies to the right, each with its name and the same levels."""
-    heads, columns = [name for name, _ in named], [column for _, column in named]
+    """One table for a single policy, a row for each level; or a table for each metric, a column for each policy.
+
+    The policies come with their names, and all with the same levels.
+    """
+    columns = [column for _, column in named]
     levels = [score.level for score in columns[0]]
     side = [*levels, f"mean of {len(levels)}"]
-    tables = []
+    digits = 3 if max(abs(score.value) for column in columns for score in column) < 10 else 1
+    metrics = {"return": ("Return ± standard error", [_returns(column, digits) for column in columns])}
     if columns[0][0].solved is not None:
         cells = [[*map(_rate, column), _mean_rate(column)] for column in columns]
-        caption = "Solved episodes, with Wilson's 95 % interval"
-        tables.append(Table(["solved", *heads], [*zip(side, *cells, strict=True)], caption))
-    digits = 3 if max(abs(score.value) for column in columns for score in column) < 10 else 1
-    cells = [_returns(column, digits) for column in columns]
-    caption = "Return ± standard error; none where all episodes had the same return"
-    tables.append(Table(["return", *heads], [*zip(side, *cells, strict=True)], caption))
+        metrics = {"solved": ("Solved episodes, with Wilson's 95 % interval", cells)} | metrics
     if any(score.regret is not None for column in columns for score in column):
-        cells = [[*map(_regrets, column)] for column in columns]
         caption = "True regret, optimal − actual return: the mean, and the means of the worst 10 %, 1 % and 0.1 %"
-        tables.append(Table(["regret", *heads], [*zip(levels, *cells, strict=True)], caption))
-    for name in columns[0][0].measures:
-        cells = [[decimal(score.measures.get(name, math.nan), 2) for score in column] for column in columns]
-        caption = f"{name.replace('_', ' ')}: the mean over the steps of an episode"
-        tables.append(Table([name, *heads], [*zip(levels, *cells, strict=True)], caption))
-    return tables
+        metrics["regret"] = caption, [[*map(_regrets, column), _mean_regret(column)] for column in columns]
+    if len(named) == 1:
+        cells = [column for _, (column,) in metrics.values()]
+        captions = ". ".join(caption for caption, _ in metrics.values())
+        return [Table([named[0][0], *metrics], [*zip(side, *cells, strict=True)], captions)]
+    heads = [name for name, _ in named]
+    return [
+        Table([metric, *heads], [*zip(side, *cells, strict=True)], caption)
+        for metric, (caption, cells) in metrics.items()
+    ]
 
 
 def _rate(score: PolicyScore) -> str:
@@ -148,6 +150,11 @@ def _regrets(score: PolicyScore) -> str:
     """The mean and the worst shares, as far as there are enough episodes for them."""
     known = score.regret, score.regret_worst_10, score.regret_worst_1, score.regret_worst_01
     return " / ".join(f"{value:.3f}" for value in known if value is not None) or "–"
+
+
+def _mean_regret(scores: Sequence[PolicyScore]) -> str:
+    known = [score.regret for score in scores if score.regret is not None]
+    return f"{np.mean(known):.3f}" if known else "–"
 
 
 def _mean_rate(scores: Sequence[PolicyScore]) -> str:

@@ -25,7 +25,7 @@ class _Reader(NamedTuple):
 
 
 def lzw_codes(action: Int[Array, " T"], first: Bool[Array, " T"], actions: int) -> Int[Array, " T"]:
-    """How many codes each episode of a trajectory needs so far.
+    """i32[T]: how many codes each episode of a trajectory needs so far.
 
     Every episode begins with an empty dictionary.
 

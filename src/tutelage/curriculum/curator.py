@@ -12,7 +12,7 @@ Pure functions on a `Buffer`. The clock ticks once per iteration, so all levels 
 returns in a buffer are always finite: what is NaN or infinite stays out.
 
 P_replay is computed in float64, even if JAX's default is float32: weights differ by many orders of magnitude, and in
-float32 thousands of slots would tie, because their weights underflow or vanish beside the staleness.
+float32 thousands of slots would tie, because their weights underflow or vanish next to the staleness.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Prioritization = Callable[[Float[Array, " K"], Int[Array, " K"], Bool[Array, " K
 """h: scores, their ranks and which slots are filled → a weight ≥ 0 for each slot, before the temperature.
 
 The highest score has rank 1; equal scores share the better rank. Empty slots hold arbitrary numbers, and their weights
-are ignored. If no weight is above zero, all levels are alike.
+are ignored. If no weight is above zero, all levels are equally likely.
 """
 
 
@@ -45,7 +45,7 @@ def rank(scores: Float[Array, " K"], ranks: Int[Array, " K"], filled: Bool[Array
 
 
 def proportional(scores: Float[Array, " K"], ranks: Int[Array, " K"], filled: Bool[Array, " K"]) -> Float[Array, " K"]:
-    """max(score, 0)."""
+    """max(score, 0): levels without a positive score have weight 0."""
     return jnp.maximum(scores, 0.0)
 
 
@@ -99,7 +99,7 @@ class Entries(NamedTuple):
     parent: Int32[Array, "*N"]
     """The id of the level it was edited from, or −1."""
     id: Int32[Array, "*N"]
-    """Counts the levels that entered; −1 before."""
+    """Numbers the levels in the order in which they entered; −1 before."""
     digest: UInt32[Array, "*N 2"]
     """The level's fingerprint."""
 
@@ -217,7 +217,7 @@ def rescore(buffer: Buffer, slots: Int[Array, " B"], scores: Float[Array, " B"])
 
 
 def insert(curator: Curator, buffer: Buffer, arriving: Entries) -> Buffer:
-    """Let levels [B] enter one after the other, as in Algorithm 2.
+    """Insert levels [B] one after the other, as in Algorithm 2.
 
     A level that is already in the buffer gets its new score, and its R_max never falls. A new level enters only if its
     score and its best return are finite. In a known level, a number that is not finite replaces nothing.

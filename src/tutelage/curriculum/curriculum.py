@@ -1,4 +1,4 @@
-"""A method ready to run: compiled for a mesh of devices, an iteration at a time.
+"""A method ready to run: compiled for a mesh of devices, one iteration at a time.
 
 curriculum = Curriculum(PLR_PERP, Parts(maze.domain(), maze_student()))
 init_key, key = jax.random.split(jax.random.key(0))
@@ -27,13 +27,13 @@ from tutelage.learning.ppo import Metrics
 from tutelage.types import InputError, Key, require_support
 
 _FINITE = {"student": "finite", "antagonist": "antagonist/finite", "teacher": "teacher/finite"}
-"""Who may fail to learn, and the metric that says so."""
+"""The metric of each learner that is 0 if its update was not finite."""
 
 
 class NotFiniteError(ArithmeticError):
     """A reward, value, loss or gradient was infinite or NaN, and the update was left out.
 
-    `state` is what the iteration ended with all the same: whoever failed to learn is there as before.
+    `state` is the state after the iteration, in which the learner that failed is unchanged.
     """
 
     def __init__(self, message: str, state: State) -> None:
@@ -83,9 +83,9 @@ class Curriculum:
         return {"replay"}.union(*(jax.eval_shape(program, state, key)[1] for program in self._programs.values()))
 
     def compile_ahead(self, state: State, key: Key) -> None:
-        """Begin to compile both programs beside all else, `explore` first. `dispatch` waits for the one it needs.
+        """Begin to compile both programs in the background, `explore` first. `dispatch` waits for the one it needs.
 
-        Several processes compile when they get there instead, all in the same order.
+        With several processes this does nothing: each compiles at its first `dispatch`, all in the same order.
 
         Args:
             state: the shapes of a state.
@@ -108,10 +108,10 @@ class Curriculum:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._everywhere), state)
 
     def iterate(self, state: State, key: Key) -> tuple[State, Metrics]:
-        """One iteration. The state given is used up; a run is the same whenever its keys are.
+        """One iteration. The given state is donated and cannot be used again. Equal keys give equal runs.
 
         Raises:
-            NotFiniteError: if an update met an infinite number. It has the state to go on with.
+            NotFiniteError: if an update was not finite. It has the state to continue with.
         """
         replay = bool(self.wants_replay(key[None])[0]) and self.can_replay(state)
         state, metrics = self.dispatch(state, key, replay)
@@ -127,7 +127,7 @@ class Curriculum:
         return bool(mesh.read(self._can_replay(state)))
 
     def dispatch(self, state: State, key: Key, replay: bool) -> tuple[State, Metrics]:
-        """One iteration, not waited for. The state given is used up, and nobody has checked that all is finite."""
+        """Start one iteration without waiting for it. The given state is donated; the caller calls `check_finite`."""
         program = self._ahead[replay].result() if self._ahead else self._programs[replay]
         state, metrics = program(state, key)
         return state, metrics | {"replay": jnp.float32(replay)}
@@ -138,7 +138,7 @@ def _compile(program: Any, state: State, key: Key) -> jax.stages.Compiled:
 
 
 def check_finite(metrics: Mapping[str, Any], state: State) -> None:
-    """Raise `NotFiniteError` if an iteration's metrics say that somebody failed to learn."""
+    """Raise `NotFiniteError` if an update of this iteration was not finite."""
     for who, name in _FINITE.items():
         if name in metrics and not metrics[name]:
             raise NotFiniteError(

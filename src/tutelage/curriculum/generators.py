@@ -1,4 +1,4 @@
-"""Generators: where new levels come from (the paper's first, slow teacher).
+"""Generators: where new levels come from (the slow teacher of the paper's dual curriculum).
 
 A generator is a frozen dataclass with three methods, `init`, `propose` and `learn`. `Uniform` and `Fixed` draw levels;
 `Teacher` is a policy that builds levels step by step in the design's editor and learns by PPO, rewarded at its last
@@ -29,7 +29,7 @@ class Generator:
 
     @property
     def levels_per_env(self) -> int:
-        """N: new levels that each env gets for one rollout. One is repeated; of more, each follows an ended episode."""
+        """N: new levels of each env in one rollout. A single one is repeated; otherwise each episode takes the next."""
         return 1
 
     @property
@@ -58,8 +58,8 @@ class Uniform(Generator):
     """Domain randomization: fresh draws from the design."""
 
     levels_per_env: int = 1
-    """New levels that an env gets for one rollout, each after an ended episode; one is repeated (released code: DR
-    draws a fresh level for each episode)."""
+    """New levels of each env in one rollout, one for each episode; a single one is repeated (released code: DR draws
+    a fresh level for each episode)."""
 
     def propose(self, parts: Parts, state: Any, keys: Key) -> tuple[Level, Any]:
         """Draw N levels for each env."""
@@ -74,7 +74,7 @@ class Fixed(Generator):
     levels: Level
     """The set, leaves [M, ...]."""
     levels_per_env: int = 1
-    """New levels that an env gets for one rollout."""
+    """New levels of each env in one rollout."""
 
     def propose(self, parts: Parts, state: Any, keys: Key) -> tuple[Level, Any]:
         """Draw N of the M levels for each env."""

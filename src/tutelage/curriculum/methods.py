@@ -26,10 +26,10 @@ class Method:
     train_on_new: bool = True
     """Whether students also learn from new levels (paper: not in PLR⊥ and REPAIRED, nor in ACCEL)."""
     discounted_returns: bool = False
-    """Discount the returns that regret between students and R_max are made of by the students' gamma, as V is defined
-    in the paper (released code: no)."""
+    """Discount the returns in R_max and in the regret between students by the students' gamma, as the paper defines V
+    (released code: no)."""
     edits: int = 0
-    """Edits that make a child of each replayed level, which is offered to the curator (ACCEL; released code: 5)."""
+    """Edits of each replayed level; the result is scored and offered to the curator (ACCEL; its released code: 5)."""
 
     def __post_init__(self) -> None:
         if not self.name.isprintable() or not self.name.strip() or "/" in self.name or self.name.startswith("."):
@@ -69,12 +69,12 @@ class Method:
         return self.replay_rate > 0
 
     def rollouts(self, replay: bool) -> int:
-        """How many the protagonist plays in an iteration: ACCEL's has a second one, on the edited levels."""
+        """Rollouts of the protagonist in an iteration: 2 if edited levels are played as well."""
         return 2 if replay and self.edits else 1
 
     @property
     def mean_rollouts(self) -> float:
-        """The same over iterations of both kinds."""
+        """The mean of `rollouts` over new and replay iterations."""
         return (1 - self.replay_rate) * self.rollouts(False) + self.replay_rate * self.rollouts(True)
 
 
@@ -88,7 +88,7 @@ PAIRED = Method("paired", Teacher(utilities.regret), students=2)
 """A teacher that maximizes regret, the antagonist's lead over the protagonist (Dennis et al., 2020)."""
 
 PLR = Method("plr", curator=Curator())
-"""Prioritized level replay (Jiang et al., 2021)."""
+"""Prioritized level replay (Jiang, Grefenstette and Rocktäschel, 2021)."""
 
 PLR_PERP = replace(PLR, name="plr-perp", train_on_new=False)
 """Robust PLR, PLR⊥: PLR without gradients from new levels."""
@@ -100,4 +100,4 @@ ACCEL = replace(PLR_PERP, name="accel", curator=Curator(replay_rate=0.8, score=s
 """Evolves the curator's levels by small edits (Parker-Holder et al., 2022)."""
 
 METHODS = {method.name: method for method in (DR, MINIMAX, PAIRED, PLR, PLR_PERP, REPAIRED, ACCEL)}
-"""By name."""
+"""All methods by name."""

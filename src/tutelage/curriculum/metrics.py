@@ -46,7 +46,7 @@ from tutelage.learning.rollout import Rollout
 from tutelage.types import Discrete, Domain, InputError, Level
 
 QUANTILES = (10, 50, 90)
-"""Of scores and ages in the buffer, in per cent."""
+"""Percentiles of scores and ages in the buffer."""
 
 
 def distinct_share(slots: jax.Array) -> jax.Array:
@@ -56,7 +56,7 @@ def distinct_share(slots: jax.Array) -> jax.Array:
 
 
 def level_metrics(domain: Domain, queues: Level, rollout: Rollout, episodes: Episodes) -> Metrics:
-    """What the students' levels are like, and how each student did on them.
+    """Complexity metrics of the students' levels, and how each student did on them.
 
     Args:
         domain: where the levels are from.
@@ -95,7 +95,7 @@ def level_metrics(domain: Domain, queues: Level, rollout: Rollout, episodes: Epi
 
 
 def buffer_metrics(buffer: Buffer, *, edits: bool) -> Metrics:
-    """What a buffer holds; with generations if levels are edited."""
+    """Statistics of a buffer; with generations if levels are edited."""
     size = jnp.maximum(buffer.size, 1)
     values = {"score": buffer.entries.score, "age": (buffer.clock - buffer.scored_at).astype(jnp.float32)}
     metrics = {"fill": buffer.size / buffer.scored_at.shape[0]}
@@ -109,13 +109,13 @@ def buffer_metrics(buffer: Buffer, *, edits: bool) -> Metrics:
 
 
 def per_student(metrics: Metrics) -> Metrics:
-    """Metrics [S] by name; the antagonist's get a name of their own."""
+    """Metrics [S] as scalars by name; those of the antagonist begin with `antagonist/`."""
     out = {name: x[0] for name, x in metrics.items()}
     return out | {f"antagonist/{name}": x[1] for name, x in metrics.items() if len(x) == 2}
 
 
 def prefixed(prefix: str, metrics: Metrics) -> Metrics:
-    """The same, with a prefix before each name."""
+    """Metrics renamed to `<prefix>/<name>`."""
     return {f"{prefix}/{name}": x for name, x in metrics.items()}
 
 
@@ -151,7 +151,7 @@ def _quotients(sums: Metrics, weight: jax.Array) -> Metrics:
 
 
 def _quantiles(values: jax.Array, filled: jax.Array, at: jax.Array) -> jax.Array:
-    """f32[Q]: quantiles of the filled among values [K], linear between neighbours; 0 if none is."""
+    """f32[Q]: quantiles of the filled among values [K], linear between neighbors; 0 if none is."""
     size = filled.sum()
     ordered = jnp.where(jnp.arange(values.size) < size, jnp.sort(jnp.where(filled, values, jnp.inf)), 0.0)
     place = at * jnp.maximum(size - 1, 0)

@@ -1,4 +1,4 @@
-"""What a method is put together from: a domain, networks and how they learn."""
+"""What a method is combined with: a domain, networks and how they learn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tutelage.types import Domain, InputError
 
 @dataclass(frozen=True)
 class Parts:
-    """Everything that a method needs beside itself. The defaults are the paper's for mazes."""
+    """Everything else that a method needs. The defaults are the paper's for mazes."""
 
     domain: Domain
     student: Network
@@ -22,7 +22,7 @@ class Parts:
     teacher_ppo: PPO = PPO()
     """How the teacher learns."""
     num_envs: int = 32
-    """B: levels played side by side, one in each env."""
+    """B: levels played in parallel, one in each env."""
     num_steps: int = 256
     """T: steps of a rollout."""
 

@@ -1,8 +1,8 @@
-"""How much is there to learn from a level? Estimates of regret, as pure functions of what one student did on it.
+"""How much there is to learn from a level: estimates of regret, as pure functions of what one student did on it.
 
 A score takes the `Evidence` of one level and returns one number; callers vmap. Regret itself,
-max_π V(π, θ) − V(student, θ), needs an optimal policy; each function says what it puts in that policy's place. Section
-4.2 of the paper compares the two it uses, MaxMC and the positive value loss.
+max_π V(π, θ) − V(student, θ), needs an optimal policy, which each score replaces by an estimate. Section 4.2 of the
+paper compares the two it uses, MaxMC and the positive value loss.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Evidence(NamedTuple):
     advantage: Float[Array, " T"]
     """Generalized advantage estimates."""
     episodes: Episodes
-    """Scalars: the episodes of this visit."""
+    """Scalars: the episodes of this rollout."""
     best_return: Float[Array, ""]
-    """R_max, the best ever seen on this level, this visit included (discounted if the method says so)."""
+    """R_max, the best on this level so far, this rollout included (discounted with `Method.discounted_returns`)."""
     regret: Float[Array, ""]
     """Between two students (`utilities.regret`); NaN unless both played the level (`Need.BOTH_STUDENTS`)."""
     optimal_return: Float[Array, ""]
@@ -40,7 +40,7 @@ Score = Callable[[Evidence], Float[Array, ""]]
 
 
 class Need(Enum):
-    """What a score or a utility needs beside one student's trajectory. Without it, its values would be NaN or wrong."""
+    """What a score or a utility needs besides one student's trajectory. Without it, values would be NaN or wrong."""
 
     BOTH_STUDENTS = auto()
     """Protagonist and antagonist on the same level: `students=2`, and only for new levels."""
@@ -79,7 +79,7 @@ def max_mc(evidence: Evidence) -> Float[Array, ""]:
 
 
 def max_mc_start(evidence: Evidence) -> Float[Array, ""]:
-    """MaxMC for dense rewards: the mean of R_max − V(s_0) over first states, which still have all to earn (4.2)."""
+    """MaxMC for dense rewards: the mean of R_max − V(s_0) over the first states of episodes (section 4.2)."""
     return jnp.sum((evidence.best_return - evidence.value) * evidence.first) / evidence.first.sum()
 
 

@@ -59,8 +59,8 @@ class _Experience(NamedTuple):
     rollout: Rollout
     estimate: Estimate
     episodes: Episodes
-    judged: Episodes  # the same, discounted if the method says so: what regret and R_max are made of
-    unit: jax.Array  # f32[S]: rewards are learned in units of this
+    judged: Episodes  # the same, with discounted returns if the method discounts; used for regret and R_max
+    unit: jax.Array  # f32[S]: the value function predicts returns divided by this
 
 
 def init(method: Method, parts: Parts, key: Key) -> State:
@@ -81,13 +81,13 @@ def init(method: Method, parts: Parts, key: Key) -> State:
 
 
 def wants_replay(method: Method, key: Key) -> jax.Array:
-    """bool[]: whether an iteration replays if it can. One decision for the whole batch and all students."""
+    """bool[]: whether an iteration replays if `can_replay`. One decision for the whole batch and all students."""
     assert method.curator is not None
     return jax.random.uniform(_keys(key).decision) < method.curator.replay_rate
 
 
 def can_replay(method: Method, state: State) -> jax.Array:
-    """bool[]: whether all buffers are full enough. They never lose a level, so this stays true."""
+    """bool[]: whether all buffers are full enough. Buffers never shrink, so this stays true."""
     assert method.curator is not None
     return jax.vmap(partial(curation.ready, method.curator))(state.buffers).all()
 
@@ -98,12 +98,12 @@ def step(method: Method, parts: Parts, state: State, key: Key, replay: bool) -> 
     Args:
         method: the method.
         parts: what it is made of.
-        state: what the iteration before left.
-        key: this iteration's own; the same for the decision.
-        replay: whether it replays, as a static choice: two programs are compiled, each without the other's work.
+        state: the state after the iteration before.
+        key: of this iteration; `wants_replay` takes the same one.
+        replay: whether it replays: static, so that each of the two programs contains only its own work.
 
     Returns:
-        The next state, and scalars that say how it went.
+        The next state, and metrics.
     """
     if method.curator is not None:
         state = state._replace(buffers=jax.vmap(curation.tick)(state.buffers))
@@ -129,7 +129,7 @@ def _keys(key: Key) -> _Keys:
 def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
     level_keys = mesh.own(jax.random.split(keys.levels, parts.num_envs))
     queues, trace = method.generator.propose(parts, state.generator, level_keys)
-    queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (method.students, *x.shape)), queues)  # one for all
+    queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (method.students, *x.shape)), queues)  # same for all
     levels = jax.tree.map(lambda x: x[:, :, 0], queues)
     students, experience = _collect(method, parts, state.students, queues, keys.play, learns=method.train_on_new)
     metrics = _measure(parts, queues, experience, "new")
@@ -182,7 +182,7 @@ def _queues(levels: Level) -> Level:
 def _collect(
     method: Method, parts: Parts, students: Learner, queues: Level, key: Key, *, learns: bool
 ) -> tuple[Learner, _Experience]:
-    """Let every student play its queues [S, B, N, ...]; those who will learn from it take note of the rewards."""
+    """Roll out every student on its queues [S, B, N, ...]. If it `learns`, its return statistics are updated."""
     env, ppo = parts.domain.env, parts.ppo
     solved_above = solved_threshold(parts.domain)
 
@@ -207,8 +207,8 @@ def _collect(
             judged = jax.vmap(returns.episodes, (1, 1))(reward, rollout.done)._replace(solved=episodes.solved)
         unit = learner.return_stats.std if ppo.normalize_returns else jnp.ones(())
         experience = _Experience(rollout, estimate, episodes, judged, unit)
-        # who else reads this must not sway, through fusions, how the students' update is rounded: methods that should
-        # be equal to the last bit read different parts of it; leaf by leaf, so that what nobody reads is never made
+        # Other readers of these arrays must not change, through fusions, how the students' update is rounded: some
+        # methods are tested to be equal bit for bit. One barrier for each leaf, so that unused leaves are not computed.
         return learner, jax.tree.map(lax.optimization_barrier, experience)
 
     return _each(one)(students, queues, _student_keys(method, key))
@@ -292,12 +292,12 @@ def _insert(
 
 
 def _measure(parts: Parts, queues: Level, experience: _Experience, kind: str) -> Metrics:
-    """What levels of a kind, queues [S, B, N, ...], are like, and how each student did on them."""
+    """Metrics of levels of a kind, queues [S, B, N, ...], and of each student on them."""
     return prefixed(kind, level_metrics(parts.domain, queues, experience.rollout, experience.episodes))
 
 
 def _buffered(method: Method, buffers: Any) -> Metrics:
-    """What the protagonist's buffer holds."""
+    """Metrics of the protagonist's buffer."""
     if method.curator is None:
         return {}
     protagonists = jax.tree.map(lambda x: x[0], buffers)
