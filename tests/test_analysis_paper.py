@@ -287,7 +287,7 @@ def test_bad_input_ends_with_a_sentence(runs: Path, tmp_path: Path, capsys):
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "runs.csv").write_text("variant,method,seed\ndr,dr,0\n")
-    assert "make them anew with tutelage study results" in refusal([str(broken)], capsys)
+    assert "make them again with tutelage study results" in refusal([str(broken)], capsys)
     assert not (tmp_path / "paper").exists()
 
 

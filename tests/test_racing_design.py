@@ -300,7 +300,7 @@ def test_a_road_of_ones_own():
     assert level.env.canvas.extent == 112
     with pytest.raises(InputError, match="beyond its field"):
         suite.on_line("Ring", track.from_closed_line(600 * circle, 200), 500, View())
-    with pytest.raises(InputError, match="3 to 8192 points, as many as a texture can tell apart; got 9000"):
+    with pytest.raises(InputError, match="3 to 8192 points, the most that a texture can number; got 9000"):
         track.from_closed_line(100 * circle, 9000)
     long = jax.tree.map(lambda x: jnp.resize(x, (9000, *x.shape[1:])) if x.ndim else x, level.draw(KEY))
     with pytest.raises(InputError, match="got 9000"):

@@ -70,7 +70,7 @@ def test_arrays_of_another_shape_are_refused_by_name(tmp_path, tree):
         checkpoints.fit(arrays, other, path)
     with pytest.raises(InputError, match=r"lacks weights\.c"):
         checkpoints.fit(arrays, tree._replace(weights=tree.weights | {"c": np.zeros(2)}), path)
-    with pytest.raises(InputError, match=r"holds weights\.b, which nothing here asks for"):
+    with pytest.raises(InputError, match=r"holds weights\.b, which is not needed"):
         checkpoints.fit(arrays, tree._replace(weights={"a": tree.weights["a"]}), path)
 
 

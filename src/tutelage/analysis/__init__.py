@@ -1,1 +1,1 @@
-"""Numbers for people: results read from runs, statistics, figures and the report."""
+"""Analysis: results read from runs, statistics, figures and the report."""

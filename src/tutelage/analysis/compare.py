@@ -1,6 +1,6 @@
-"""Which method is better? Runs compared after equal environment steps or equal gradient updates.
+"""Which method is better: runs compared after equal environment steps or equal gradient updates.
 
-Neither equality is fair alone: PLR⊥ and REPAIRED learn from replayed levels only, so they make about half as many
+Neither is fair alone: PLR⊥ and REPAIRED learn from replayed levels only, so they make about half as many
 updates in as many steps. The paper shows both.
 """
 
@@ -34,10 +34,10 @@ from tutelage.analysis.tables import Table, decimal, interval, plus_minus, proba
 from tutelage.types import InputError
 
 ALL = "all levels"
-"""In place of a level's name, for all of them together."""
+"""In place of a level's name: the mean over all levels."""
 
 REGRETS = {1.0: "regret", 0.1: "regret_worst_10", 0.01: "regret_worst_1", 0.001: "regret_worst_01"}
-"""The fields of a `PolicyScore` by the share of episodes, the worst, over which they are means."""
+"""Fields of a `PolicyScore`, by the share of the worst episodes that each is the mean of."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Comparison:
     study: Study
     at: Clock
     times: Mapping[str, int]
-    """When, by method: what all runs have reached, or all of the method."""
+    """After how many steps or updates, by method."""
     scores: Mapping[str, Scores]
     """f64[R, L] by method."""
     summaries: Mapping[str, Mapping[str, Summary]]
@@ -80,11 +80,12 @@ class Comparison:
 
     @property
     def when(self) -> str:
-        """After how much training runs were compared: a range, if that is each method's own length."""
+        """After how much training runs were compared; a range if methods differ in that."""
         first, last = min(self.times.values()), max(self.times.values())
         return f"after {first:,}{f' to {last:,}' if last > first else ''} {UNITS[self.at]}"
 
     def rows(self) -> list[dict[str, Any]]:
+        """The summaries: a row for each method and level."""
         return [
             self._place() | {"method": method, "time": self.times[method], "level": level} | summary._asdict()
             for method, summaries in self.summaries.items()
@@ -92,6 +93,7 @@ class Comparison:
         ]
 
     def test_rows(self) -> list[dict[str, Any]]:
+        """The tests: a row for each pair of methods and level."""
         return [
             self._place()
             | {"first": test.first, "second": test.second, "level": test.level}
@@ -102,7 +104,7 @@ class Comparison:
         ]
 
     def tables(self, name: Callable[[str], str] = str) -> list[Table]:
-        """The same for people: by level, overall, and the tests on all levels together; `name` names methods."""
+        """Tables by level, overall, and of the tests on all levels together; `name` maps methods to shown names."""
         tables = [self._level_table(name), self._overall_table(name)]
         return [*tables, self._test_table(name)] if len(self.scores) > 1 else tables
 
@@ -166,7 +168,7 @@ class Comparison:
 def compare(
     study: Study, at: Clock = "steps", *, ends: bool = False, whole_runs: bool = False, seed: int = 0
 ) -> Comparison:
-    """Compare methods at the last point that all runs have reached, on the lines between evaluations.
+    """Compare methods at the last point that all runs have reached; scores are interpolated between evaluations.
 
     Args:
         study: `Results(runs).study()`.
@@ -227,7 +229,7 @@ def _at(history: History, shortest: History, at: Clock) -> Scores:
 
 
 def regret_rows(results: Results) -> list[dict[str, Any]]:
-    """True regret by `tutelage eval`: a row for each method, suite, level and share of the worst episodes."""
+    """True regret from `tutelage eval`: a row for each method, suite, level and share of the worst episodes."""
     found: dict[tuple[str, str, str], list[PolicyScore]] = {}
     for label, group in results.groups.items():
         for run in group:
@@ -245,7 +247,7 @@ def regret_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def regret_tables(rows: Iterable[Mapping[str, Any]], name: Callable[[str], str] = str) -> list[Table]:
-    """The same for people: a table for each suite and level, methods downwards."""
+    """These rows as tables, one for each suite and level, with a row for each method."""
     places: dict[tuple[str, str], dict[str, dict[float, str]]] = {}
     for row in rows:
         methods = places.setdefault((row["suite"], row["level"]), {})

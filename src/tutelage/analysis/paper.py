@@ -43,12 +43,12 @@ from tutelage.types import InputError
 CITATION = "Jiang et al., Replay-Guided Adversarial Environment Design, NeurIPS 2021"
 
 TRACKS = ("Italy", "Singapore", "Germany")
-"""The F1 circuits on which the paper chose hyper-parameters."""
+"""The F1 circuits on which the paper chose its hyperparameters."""
 
 DOTTED = "; new levels dotted, where others are replayed"
 
 SUITES = {"maze": ("paper", "maze"), "racing": ("f1", "f1-released")}
-"""The paper's test levels by domain, or else the first of these that runs were evaluated on."""
+"""Suites with the paper's test levels by domain; the first that runs were evaluated on is used."""
 
 PUBLISHED = {"maze": "mazes_25_blocks", "racing": "f1"}
 """The paper's numbers for them, in `published/`."""
@@ -60,7 +60,7 @@ COMPLEXITY: Mapping[str, Sequence[str]] = {
 
 
 class Claim(NamedTuple):
-    """That one method is better than another on test levels after equally many steps or updates."""
+    """One method is better than another on test levels after equally many steps or updates."""
 
     better: str
     worse: str
@@ -81,7 +81,7 @@ CLAIMS = {
         Claim("dr", "repaired"),
     ),
 }
-"""The paper's, by domain: aggregated over test levels, by Welch's test."""
+"""The paper's claims by domain, about means over test levels."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +89,20 @@ class Exhibit:
     """One figure or table of the paper."""
 
     name: str
-    """Of its files."""
+    """The stem of its file names."""
     paper: str
-    """Which of the paper's it is."""
+    """Which figure or table of the paper it is."""
     title: str
     setting: str = ""
     """What it was made from."""
     draw: Callable[..., Figure] | None = None
-    """In any width."""
+    """Draws the figure in a given `width`."""
     tables: Sequence[Table] = ()
     rows: Sequence[Mapping[str, Any]] = ()
     """Its numbers; by default those of the first table."""
 
     def section(self, wide: Figure | None) -> Section:
+        """Its section of the page."""
         blocks: list[Block] = [*self.tables]
         label = f"{self.paper}: {self.title}"
         if wide and self.draw:
@@ -109,6 +110,7 @@ class Exhibit:
         return Section(self.name, label, self.setting, blocks)
 
     def files(self, wide: Figure | None) -> Iterator[tuple[str, str | bytes]]:
+        """The name and content of each of its files."""
         if wide:
             yield f"{self.name}.svg", plots.svg(wide)
             yield f"{self.name}.png", plots.png(wide)
@@ -121,18 +123,19 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Paper:
-    """What was made, and what was not."""
+    """The exhibits that could be made, and those that could not."""
 
     exhibits: Sequence[Exhibit]
     missing: Sequence[tuple[str, str, str]]
-    """Which of the paper's, what it shows, and why it could not be made."""
+    """Figure or table of the paper, what it shows, and why it could not be made."""
 
     def overview(self) -> Table:
+        """A row for each figure and table of the paper."""
         made = [[each.paper, each.title, each.name] for each in self.exhibits]
         return Table(["paper", "what it shows", "files, or why not"], [*made, *map(list, self.missing)], words=True)
 
     def write(self, out: str | Path) -> Path:
-        """Write all files, and one page that shows them all. Where the page is."""
+        """Write all files, and one page that shows them all. Returns the path of the page."""
         sections = [Section("overview", "Overview", f"Published numbers: {CITATION}.", [self.overview()])]
         for exhibit in self.exhibits:
             wide = exhibit.draw() if exhibit.draw else None
@@ -149,7 +152,7 @@ def paper(runs: Sequence[Run | RunResults], center: Center = "median") -> Paper:
 
     Args:
         runs: of either domain, or of both; see `results.find_results`.
-        center: what bars and curves show of several runs.
+        center: how bars and curves summarize several runs.
     """
     results = [run if isinstance(run, RunResults) else RunResults(run) for run in runs]
     exhibits: list[Exhibit] = []
@@ -189,7 +192,7 @@ class _Source:
     center: Center
 
     def study(self, *suites: str) -> Study:
-        """Of the first of these suites, or of the paper's, that any run was evaluated on."""
+        """The evaluations on the first of these suites, or of the paper's, that any run was evaluated on."""
         suites = suites or SUITES[self.results.domain]
         tested = {row["suite"] for run in self.results.runs for row in run.tested}
         for suite in suites:
@@ -290,8 +293,8 @@ def _gallery(part: _Part, source: _Source) -> Exhibit:
         rows += [about | {"number": i, "level": level} for i, level in enumerate(levels[:8])]
     if not pictures:
         raise InputError("No run has a snapshot of its levels, or the domain does not draw them.")
-    setting = "Random draws of what each method trains on at last, of one run each: replayed levels of the curator, or "
-    setting += f"new levels of the generator. {source.setting()}"
+    setting = "Random draws of the levels that a run of each method trains on at its end: replayed by the curator, or "
+    setting += f"new from the generator. {source.setting()}"
     return part.exhibit(setting, draw=partial(plots.gallery, pictures, part.title), rows=rows)
 
 
@@ -306,7 +309,7 @@ def _bars(part: _Part, source: _Source) -> Exhibit:
     domain = source.results.runs[0].run.domain
     drawn = {level.name for level in domain.suites.get(comparison.study.suite, ()) if not is_fixed(level)}
     names = {level: f"{level}*" for level in drawn}
-    note = " An asterisk marks levels that are drawn anew for each episode." if drawn else ""
+    note = " An asterisk marks levels that are drawn again for each episode." if drawn else ""
     reference = None
     if comparison.study.domain == "racing":
         value = published("f1")["AttentionAgent"]["Mean"][0]
@@ -393,9 +396,9 @@ def _levels(part: _Part, source: _Source) -> Exhibit:
 
 
 def level_table(comparison: Comparison, beside: Mapping[str, Mapping[str, tuple[float, float]]]) -> Table:
-    """Mean ± standard error for each level, the mean of all below; what was published beside it.
+    """Mean ± standard error for each level and over all levels, next to the published numbers.
 
-    Bold are those within one standard error of the best of the row: measured and published by themselves.
+    Bold: within one standard error of the best in the row, among measured and among published numbers.
     """
     measured = {
         display(label): {level: (x.mean, x.standard_error) for level, x in summaries.items()}
@@ -469,7 +472,7 @@ def _claims(part: _Part, source: _Source) -> Exhibit:
 
 
 def contest(study: Study, first: str, second: str, at: Clock) -> dict[str, Any]:
-    """One method against another where both have come to: means over levels, Welch's test and Hedges' g."""
+    """One method against another at the last point that both have reached: means, Welch's test and Hedges' g."""
     groups = study.histories[first], study.histories[second]
     time = min(int(history.clock(at)[-1]) for group in groups for history in group)
     found = [[history.at(time, at) for history in group] for group in groups]
@@ -556,7 +559,7 @@ def hyperparameters() -> Exhibit:
         tables.append(Table(["option", *map(display, configs)], cells, f"{domain}, preset paper", words=True))
         rows += [{"domain": domain} | row for row in tables[-1].records()]
     setting = "Generated from the presets. ACCEL is not in the paper."
-    return Exhibit("table-4-hyperparameters", "Table 4", "Hyper-parameters", setting, tables=tables, rows=rows)
+    return Exhibit("table-4-hyperparameters", "Table 4", "Hyperparameters", setting, tables=tables, rows=rows)
 
 
 def f1_circuits() -> Exhibit:
@@ -567,7 +570,7 @@ def f1_circuits() -> Exhibit:
 
 
 TABLES: Mapping[str, Callable[[], Exhibit]] = {"hyperparameters": hyperparameters, "circuits": f1_circuits}
-"""Those that need no runs."""
+"""The tables that need no runs."""
 
 _PARTS: Mapping[str, Sequence[_Part]] = {
     "maze": (

@@ -39,9 +39,9 @@ class Panel:
     """By method."""
     against: Clock = "steps"
     dotted: Sequence[Mapping[str, Sequence[Curve]]] = ()
-    """More of the same, drawn thin and dotted."""
+    """More curves by method, drawn thin and dotted."""
     reference: tuple[str, float] | None = None
-    """A line across, and what it is."""
+    """The label and height of a horizontal line."""
     rates: bool = False
 
 
@@ -55,7 +55,7 @@ def curve_panels(
     height: float = 2.1,
     center: Center = "mean",
 ) -> Figure:
-    """A panel for each, with one legend for all."""
+    """Panels of curves, with one legend for all."""
     clocks, rates = {panel.against for panel in panels}, all(panel.rates for panel in panels)
     size = height if len(panels) > 1 else 3.2
     figure, places = style.panels(len(panels), columns, size, width, sharex=len(clocks) == 1, sharey=rates)
@@ -130,7 +130,7 @@ def training_curves(
 
 
 def level_panels(study: Study, against: Clock = "steps", levels: Sequence[str] | None = None) -> list[Panel]:
-    """All test levels together, and each; or those of `levels`, of which `ALL` may be one."""
+    """A panel for all test levels together (`ALL`) and for each; or only for those in `levels`."""
 
     def panel(level: str) -> Panel:
         def scores(history: History) -> Scores:
@@ -163,9 +163,9 @@ def bars(
         comparison: what to show.
         title: by default the comparison's.
         width: in inches.
-        center: what bars and the lines on them are.
+        center: what bars and error bars are.
         names: other names of levels.
-        reference: a line across, and what it is.
+        reference: the label and height of a horizontal line.
     """
     labels, groups = [*comparison.scores], [ALL, *comparison.study.levels]
     rates = comparison.study.metric == "solved"

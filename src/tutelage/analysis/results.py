@@ -1,4 +1,4 @@
-"""What runs wrote, read once, and brought into arrays that can be compared.
+"""Results of runs, read once, as arrays that can be compared.
 
 Results lie in run directories, or in the small files that `tutelage study results` makes of them:
 
@@ -44,13 +44,13 @@ CLOCKS: tuple[Clock, ...] = ("steps", "updates")
 UNITS: Mapping[Clock, str] = {"steps": "environment steps", "updates": "gradient updates"}
 
 Snapshot = Mapping[str, Json]
-"""The curriculum's levels at one moment."""
+"""The curriculum's levels at one time."""
 
 Entry = Mapping[str, Json]
 """One level of a snapshot."""
 
 ID = "id"
-"""The key of an entry's number."""
+"""The key of a level's number in an entry."""
 
 WHO = ("variant", "method", "seed")
 """The first columns of a study's files."""
@@ -98,7 +98,7 @@ class RunResults:
 
     @cached_property
     def settings(self) -> dict[str, Json]:
-        """What decides the course of learning, except for the seed and the rounding on several devices."""
+        """The options that affect learning, except for the seed and the number of devices."""
         return {name: x for name, x in self.run.config.learning().items() if name not in ("seed", "devices")}
 
     @cached_property
@@ -115,8 +115,8 @@ class RunResults:
     def tested(self) -> Rows:
         """The evaluations during training and by `tutelage eval`.
 
-        An evaluation by eval replaces one in training after as many steps. If training had the same suite but other
-        levels or another kind of actions, it is left out.
+        An evaluation by eval replaces one in training after the same number of steps. If training used the same suite
+        with other levels, or other actions (greedy or sampled), its evaluations are left out.
         """
         rows = list(self.evaluations)
         for suite, scores in by_suite(score for score in self.tests if not score.is_baseline).items():
@@ -135,12 +135,13 @@ class RunResults:
         return [*self.run.episodes(), *(row for path in files for row in _eval_episodes(path))]
 
     def last_episodes(self, suite: str) -> Rows:
-        """Those of `tutelage eval`, or else of the last evaluation in training."""
+        """The episodes of `tutelage eval`, or else of the last evaluation in training."""
         rows = [row for row in self.episodes if row["suite"] == suite]
         return [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
 
     @cached_property
     def seconds(self) -> float:
+        """The duration of all iterations."""
         return float(sum(row["seconds"] for row in self.run.timing()))
 
     @cached_property
@@ -156,7 +157,7 @@ class RunResults:
 
 @dataclass(frozen=True, eq=False)
 class StudyRun(RunResults):
-    """One run of a study whose run directories are gone: what its small files say of it."""
+    """One run of a study, read from the study's small files instead of a run directory."""
 
     rows: Mapping[str, Sequence[Mapping[str, str]]]
     """By file."""
@@ -197,13 +198,13 @@ class StudyRun(RunResults):
             return parse(self.rows[name])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"What {name} says of {self.directory} cannot be read ({error!r}): make it anew with tutelage study "
+                f"What {name} says of {self.directory} cannot be read ({error!r}): make it again with tutelage study "
                 "results."
             ) from None
 
 
 def find_results(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[RunResults]:
-    """The runs at `paths` and inside of them, also those of which only a study's small files are left."""
+    """The runs at and below `paths`, including those of which only a study's small files exist."""
     found: list[RunResults] = []
     for path in map(Path, paths):
         studies = [path] if (path / RUNS).exists() else sorted(file.parent for file in path.rglob(RUNS))
@@ -230,7 +231,7 @@ def _study_runs(directory: Path, allow: Iterable[str]) -> Iterator[StudyRun]:
             yield StudyRun(run, {name: table.get(who, []) for name, table in tables.items()}, levels.get(variant, []))
     except (KeyError, FileNotFoundError, AttributeError) as error:
         raise InputError(
-            f"{directory} has {RUNS}, but not all of a study's results ({error}): make them anew with tutelage study "
+            f"{directory} has {RUNS}, but not all of a study's results ({error}): make them again with tutelage study "
             "results."
         ) from None
 
@@ -248,18 +249,18 @@ class Results:
 
     @property
     def titles(self) -> dict[Path, str]:
-        """What to call each run, by its directory."""
+        """The title of each run, by its directory."""
         labeled = ((label, run) for label, group in self.groups.items() for run in group)
         return {run.directory: f"{display(label)}, seed {run.seed}" for label, run in labeled}
 
     @property
     def suites(self) -> list[str]:
-        """The benchmarks that any run was evaluated on during training."""
+        """The suites that any run was evaluated on during training."""
         return [*dict.fromkeys(row["suite"] for run in self.runs for row in run.evaluations)]
 
     @property
     def domain(self) -> str:
-        """The one that all runs were trained on."""
+        """The domain that all runs were trained on."""
         trained = {run.run.config.setup.name: run.directory for run in self.runs}
         return _only(trained, "trained on {}", "runs of one domain")
 
@@ -267,9 +268,9 @@ class Results:
         """The evaluations during training and by `tutelage eval`, as arrays.
 
         Args:
-            suite: which benchmark; may be omitted if training had only one, or if eval alone had one.
+            suite: may be omitted if training had only one, or if only eval had one.
             metric: by default the solved rate where episodes can be solved, else the return.
-            partly: leave out runs that were not evaluated on this suite, instead of refusing them.
+            partly: leave out runs that were not evaluated on this suite, instead of raising an error.
         """
         domain = self.domain
         suite = suite or self._only_suite()
@@ -317,7 +318,7 @@ class History:
         return self.steps if name == "steps" else self.updates
 
     def at(self, time: int, name: Clock) -> Scores | None:
-        """f64[L]: the scores then, on the line between the evaluations before and after; None before the first."""
+        """f64[L]: the scores, interpolated between the evaluations before and after; None before the first."""
         clock = self.clock(name)
         last = int(np.searchsorted(clock, time, side="right")) - 1
         if last < 0:
@@ -330,7 +331,7 @@ class History:
 
 @dataclass(frozen=True)
 class Study:
-    """Runs tested in the same manner on the same levels."""
+    """Runs evaluated in the same way on the same levels."""
 
     domain: str
     suite: str
@@ -421,7 +422,7 @@ def _history(directory: Path, rows: Rows, levels: Sequence[str], metric: Metric)
 
 
 def by_suite(scores: Iterable[PolicyScore]) -> dict[str, list[PolicyScore]]:
-    """Scores of `tutelage eval`, by benchmark."""
+    """Scores of `tutelage eval`, by suite."""
     suites: dict[str, list[PolicyScore]] = {}
     for score in scores:
         suites.setdefault(score.suite, []).append(score)

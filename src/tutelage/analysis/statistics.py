@@ -1,7 +1,7 @@
-"""Statistics of several runs of a method: spread, robust means, intervals and tests.
+"""Statistics of several runs of a method: means, quartiles, intervals and tests.
 
-Scores are f64[R, L]: R independent runs of one method, each tested on the same L levels. Unknown values are NaN and
-never a warning: the standard error of one run, and every statistic of runs one of which has no finite score.
+Scores are f64[R, L]: R independent runs of one method, each tested on the same L levels. Unknown values are NaN,
+without a warning: the standard error of one run, and every statistic of runs of which one has no finite score.
 
 The interquartile mean, the probability of improvement and stratified intervals follow Agarwal et al., "Deep
 reinforcement learning at the edge of the statistical precipice" (2021). The paper uses Welch's test.
@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 
 
 class Welch(NamedTuple):
-    """Whether two methods differ in their mean."""
+    """Welch's test of whether two methods differ in their mean."""
 
     difference: float
     """x̄ − ȳ."""
@@ -43,7 +43,7 @@ class Welch(NamedTuple):
 
 
 class Correlation(NamedTuple):
-    """Whether two measurements order things alike."""
+    """Spearman's rank correlation of two measurements."""
 
     rho: float
     """Spearman's ρ: 1 for the same order, −1 for the opposite one."""

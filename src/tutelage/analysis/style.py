@@ -1,4 +1,4 @@
-"""How figures look: one color for each method, names for people, panels with one legend above them all."""
+"""The style of figures: one color for each method, readable names, panels with one legend above them all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLORS: Mapping[str, str] = {
 """Paul Tol's bright palette, safe for color-blind readers."""
 
 OTHERS = ("#332288", "#44aa99", "#999933", "#882255", "#dd7733", "#117733", "#6699cc", "#661100")
-"""For methods of other names, in turn."""
+"""Colors of methods with other names, in turn."""
 
 INK = "#333333"
 
@@ -91,7 +91,7 @@ WORDS: Mapping[str, str] = {
 
 
 def words(metric: str) -> str:
-    """A metric for people: "new/solved_shortest_path" is "shortest path of solved levels, new"."""
+    """A metric's name in words: "new/solved_shortest_path" is "shortest path of solved levels, new"."""
     *kinds, name = metric.split("/")
     if name.startswith("solved_"):
         name = f"{name.removeprefix('solved_').replace('_', ' ')} of solved levels"
@@ -99,7 +99,7 @@ def words(metric: str) -> str:
 
 
 def folded(name: str, limit: int = 13) -> str:
-    """A long name of several Words in two lines, as even as can be."""
+    """A long name of several Words in two lines of similar length."""
     breaks = [match.start() for match in re.finditer(r"(?<=[a-z])(?=[A-Z])", name)]
     if len(name) <= limit or not breaks:
         return name
@@ -108,12 +108,12 @@ def folded(name: str, limit: int = 13) -> str:
 
 
 def wrapped(text: str, width: float) -> str:
-    """A title in lines that fit a figure so many inches wide."""
+    """A title broken into lines that fit a figure of this width in inches."""
     return textwrap.fill(text, int(13.5 * width), break_long_words=True)
 
 
 def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The color of each label's method; where one has several settings, lighter and lighter, and dashed."""
+    """The color of each label's method; further settings of one method are lighter, and dashed."""
     seen: dict[str, int] = {}
     out = {}
     for label in labels:
@@ -149,7 +149,7 @@ def panels(
 
 
 def legend(figure: Figure, labels: Sequence[str], title: str, linewidth: float = 1.6) -> None:
-    """The figure's title, and below it what each color stands for."""
+    """The figure's title, and below it the color of each label."""
     handles = [
         Line2D([], [], label=display(label), linewidth=linewidth, solid_capstyle="butt", **look)
         for label, look in looks(labels).items()

@@ -1,4 +1,4 @@
-"""Tables for people: one record, shown on a screen by `show` and in a page by its template; and numbers as words."""
+"""Tables as text, Markdown and LaTeX, and the formats of numbers in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 WIDTH = 100
-"""Columns of text that a table keeps to where no terminal says how many there are, as far as names let it."""
+"""The width of a table in characters where there is no terminal; long names may exceed it."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Table:
 
 
 def show(*tables: Table) -> None:
-    """Print tables, in a terminal with a bold head and as wide as that is."""
+    """Print tables; in a terminal in its width and with a bold head."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -41,7 +41,7 @@ def show(*tables: Table) -> None:
 
 
 def text(table: Table, width: int = WIDTH, *, color: bool = False) -> str:
-    """A table as lines. If it is too wide, columns that do not fit follow below, beside the first column again."""
+    """A table as lines. Columns that do not fit the width follow below, with the first column repeated."""
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text  # plain text: a level's name may look like markup
@@ -63,7 +63,7 @@ def text(table: Table, width: int = WIDTH, *, color: bool = False) -> str:
 
 
 def markdown(table: Table) -> str:
-    """A table for a README; its caption stands above it."""
+    """A Markdown table with its caption above."""
     rows = _marked(table, lambda text: text.replace("|", r"\|"), "**{}**")
     rule = ["---", *("---" if table.words else "---:" for _ in table.head[1:])]
     lines = ["| " + " | ".join(row) + " |" for row in (table.head, rule, *rows)]
@@ -102,7 +102,7 @@ def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def number(x: Any, digits: int = 3) -> str:
-    """For people: 1,234 or 0.123, and a dash for what is not known."""
+    """A number as text: 1,234 or 0.123; a dash for what is not known."""
     if x is None or (isinstance(x, float) and math.isnan(x)):
         return "–"
     if isinstance(x, bool):
@@ -125,12 +125,12 @@ def interval(value: float, low: float, high: float, digits: int) -> str:
 
 
 def plus_minus(value: float, error: float, digits: int) -> str:
-    """A value and its standard error: 0.30 ± 0.02. One sample has none, and equal samples say nothing about others."""
+    """A value and its standard error: 0.30 ± 0.02. The error is left out if it is 0 or not known."""
     return decimal(value, digits) + (f" ± {decimal(error, digits)}" if error > 0 else "")
 
 
 def probability(p: float) -> str:
-    """Four decimals, or that it is smaller than these can say."""
+    """A p-value with four decimals, or "<.0001"."""
     return "<.0001" if p < 0.0001 else decimal(p, 4)
 
 

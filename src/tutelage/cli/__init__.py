@@ -1,7 +1,7 @@
 """The command line: one verb, one file, one frozen dataclass whose fields are its options.
 
 A verb's docstring is its help text. Its `run` method does the work by calling the library, so that everything can be
-done from Python, too. Only the file of the verb that was asked for is imported.
+done from Python, too. Only the file of the requested verb is imported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union
 DESCRIPTION = "Train agents that generalize: a generator proposes levels, and a curator replays them."
 
 VERBS = {
-    "train": ("train", "Train", "Train an agent, and keep all of it in a run directory."),
+    "train": ("train", "Train", "Train an agent, and write everything to a run directory."),
     "resume": ("train", "Resume", "Continue a run that was stopped or killed, or make it longer."),
     "eval": ("eval", "Eval", "Evaluate trained agents on test levels."),
     "play": ("play", "Play", "Make a video of one episode."),

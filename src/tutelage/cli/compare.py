@@ -23,22 +23,22 @@ from tutelage.types import InputError
 class Compare:
     """Compare methods by their runs, after equal environment steps and after equal gradient updates.
 
-    Evaluations by `tutelage eval` count as those in training do. Prints tables, also of true regret where eval has
-    found it, and writes compare.csv, tests.csv, regret.csv and the figures as SVG and PNG.
+    Evaluations by `tutelage eval` count like those in training. Prints tables, also of true regret if eval has measured
+    it, and writes compare.csv, tests.csv, regret.csv and the figures as SVG and PNG.
     """
 
     runs: Positional[tuple[Path, ...]]
     """Run directories, directories that hold several, or the small files of a study."""
     suite: str | None = None
-    """Which benchmark; needed only if the runs were evaluated on several."""
+    """The suite; needed only if the runs were evaluated on several."""
     metric: Metric | None = None
     """What to compare: by default the solved rate where episodes can be solved, else the return."""
     bars: Center = "median"
-    """What bars show of several runs: the median and the interquartile range, or the mean ± standard error."""
+    """Bars show the median and interquartile range of runs, or their mean ± standard error."""
     curves: tuple[str, ...] = ("new/",)
     """Training metrics to draw: all whose names begin with one of these."""
     whole_runs: bool = False
-    """Make intervals by resampling runs with all their levels, instead of each level's runs by themselves."""
+    """Make intervals by resampling runs with all their levels, instead of the runs of each level separately."""
     out: Path = Path("compare")
     """The directory to write to."""
     allow: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Compare:
         print(f"\nTables and figures are in {self.out}.")
 
     def _comparisons(self, study: Study) -> Iterator[Comparison]:
-        """By both clocks, or by one if runs meet only there: PLR⊥ may end before DR's first evaluation."""
+        """By steps and by updates, or by one if the other is impossible: PLR⊥ may end before DR's first evaluation."""
         reasons = []
         for at in CLOCKS:
             try:

@@ -27,9 +27,9 @@ Scores = list[list[PolicyScore]]
 
 @dataclass(frozen=True)
 class Eval:
-    """Evaluate trained agents on a zero-shot benchmark, with a fixed number of episodes on each level.
+    """Evaluate trained agents on a zero-shot suite, with a fixed number of episodes on each level.
 
-    Prints a table and writes it as a CSV file, with another of all episodes beside it. Solved rates have 95 %
+    Prints a table and writes it as a CSV file; a second file has all episodes. Solved rates have 95 %
     intervals, returns have standard errors.
     """
 
@@ -38,13 +38,13 @@ class Eval:
     pretrained: str | None = None
     """Instead of runs, an agent that comes with tutelage: maze."""
     suite: str | None = None
-    """Which benchmark of the domain; by default the one that the run was evaluated on in training."""
+    """Which suite of the domain; by default the one that the run was evaluated on in training."""
     levels: tuple[str, ...] = ()
     """Which of its levels; by default all."""
     episodes: int = 100
-    """Episodes on each level, each on its own draw of it (paper: 100)."""
+    """Episodes on each level, each on a new draw of it if it is random (paper: 100)."""
     greedy: bool = False
-    """Take the most likely action instead of drawing one (paper: draws)."""
+    """Take the greedy action instead of sampling one (paper: samples)."""
     baselines: bool = False
     """Also evaluate the network before training, random actions, and the optimal return where that is known."""
     seed: int = 0

@@ -1,4 +1,4 @@
-"""`tutelage game`: the theory on the paper's example or on a matrix of the user's."""
+"""`tutelage game`: the theory on the paper's example or on a payoff matrix of your own."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SHARES = [step / 40 for step in range(41)]
 
 @dataclass(frozen=True)
 class Example:
-    """The paper's table for Corollary 1: four policies; two levels need opposite ones, the others do not."""
+    """The paper's table for Corollary 1: four policies, and two levels that need opposite ones."""
 
     B: float = 1.0
     """The greatest payoff."""
     levels: int = 21
     """N, how many levels there are."""
     epsilon: float | None = None
-    """What π_2 and π_3 earn above pB/2 on average. By default enough for the student to prefer them."""
+    """What π_2 and π_3 earn above pB/2 on average. The default makes them the student's best response."""
 
     title = "the paper's example"
 
@@ -99,7 +99,7 @@ class Game:
     """A directory for the figures regret_by_p.png and regret_over_time.png; without it none are drawn."""
 
     def run(self) -> None:
-        """Print the theory's quantities beside its bounds, and draw the figures if asked to."""
+        """Print regrets and gaps with their bounds, and draw the figures if `out` is given."""
         check_p(self.p)
         if self.seed < 0:
             raise InputError(f"A seed is a whole number from 0 upwards, not {self.seed}.")

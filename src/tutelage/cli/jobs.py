@@ -1,4 +1,4 @@
-"""Many runs as they go: a live table on a terminal, a line for each change elsewhere, and what to say at the end."""
+"""The progress of many runs: a live table in a terminal, or a line for each change; and a summary at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tutelage.training.train import stop_requests
 
 @contextmanager
 def watching() -> Iterator[tuple[Callable[[Sequence[Job]], None], list[int]]]:
-    """What shows jobs, and the requests to stop."""
+    """A function that shows jobs, and the signals to stop received so far."""
     console, shown = Console(), dict[tuple[str, int], str]()
     with Live(console=console, refresh_per_second=2) if console.is_terminal else nullcontext() as live:
 
@@ -64,7 +64,7 @@ def table_of(jobs: Sequence[Job]) -> Table:
 
 
 def _cell(job: Job) -> str:
-    """What the table says of a run: who is slow, or was lost, shows by the time that is left and the place."""
+    """The table's cell of a run: its status, the time left and where it runs."""
     words: list[str] = [job.status]
     if job.status not in ("done", "in results", "failed") and job.steps and job.total_steps:
         words.append(f"{min(1.0, job.steps / job.total_steps):.0%}")

@@ -52,7 +52,7 @@ class Levels:
 
 
 def _levels(setup: Any, key: Key) -> Iterator[Row]:
-    """All test levels of any domain, with what its design measures."""
+    """All test levels of any domain, with the metrics of its design."""
     domain: Domain = setup.preset("laptop", "dr").setup.domain()
     image = getattr(domain.design, "image", None)
     for suite, entry, level in _drawn(domain, [*domain.suites], key):

@@ -1,4 +1,4 @@
-"""What several verbs share: opening runs, and checks of options before any work is done."""
+"""Functions that several verbs share: opening runs, and checking options before any work is done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tutelage.types import InputError, Key
 
 
 def prepare() -> None:
-    """Make devices and open the cache, before a user's module is imported and asks JAX for its devices."""
+    """Set up devices and the compilation cache, before a user's module is imported and asks JAX for its devices."""
     use_cores()
     keep_programs()
 
@@ -38,7 +38,7 @@ def seed_key(seed: int) -> Key:
 
 
 def check_file(path: Path, option: str, suffix: str = "") -> None:
-    """Refuse a place where no file can be written, and a name that ends otherwise than what will be in it."""
+    """Refuse a path where no file can be written, or whose suffix is not `suffix`."""
     if path.is_dir():
         raise InputError(f"{path} is a directory: give {option} a file, such as {path / f'name{suffix}'}.")
     if path.name in (CONFIG, METRICS, TIMING, EVALUATIONS, EPISODES, POLICY) and (path.parent / CONFIG).exists():
@@ -49,7 +49,7 @@ def check_file(path: Path, option: str, suffix: str = "") -> None:
 
 
 def file_name(name: str) -> str:
-    """A name for a file, of a level or a suite that may have any name."""
+    """The name of a level or a suite as a file name."""
     return re.sub(r"[^\w.-]", "-", name)
 
 

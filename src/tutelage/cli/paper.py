@@ -18,7 +18,7 @@ from tutelage.types import InputError
 
 @dataclass(frozen=True)
 class PaperVerb:
-    """Make the paper's figures and tables from runs, with the published numbers beside them.
+    """Make the paper's figures and tables from runs, with the published numbers for comparison.
 
     Writes each as PNG, SVG, CSV, Markdown and LaTeX, and one page, paper.html, that shows them all. Prints which were
     made, and why others could not be.
@@ -29,7 +29,7 @@ class PaperVerb:
     table: Literal["hyperparameters", "circuits"] | None = None
     """Only this table, which needs no runs."""
     bars: Center = "median"
-    """What bars and curves show of several runs: the median and the interquartile range, or the mean ± its error."""
+    """Bars and curves show the median and interquartile range of runs, or their mean ± standard error."""
     out: Path = Path("paper")
     """The directory to write to."""
     allow: tuple[str, ...] = ()

@@ -30,13 +30,13 @@ class Play:
     gif: Path | None = None
     """The file to write; by default LEVEL.gif in the run's directory, or here for a pretrained agent."""
     greedy: bool = False
-    """Take the most likely action instead of drawing one."""
+    """Take the greedy action instead of sampling one."""
     seed: int = 0
     """The level and all actions follow from this number."""
     episode: int = 0
     """On a test level: which episode of `tutelage eval` with the same seed to show."""
     max_frames: int = 200
-    """Frames of the video, at most; a longer episode is shown at intervals."""
+    """Frames of the video, at most; longer episodes skip frames."""
     allow: tuple[str, ...] = ()
     """Modules of your own that a run names and that may be imported."""
 
@@ -51,7 +51,7 @@ class Play:
         level_key, play_key = jax.random.split(key)
         name, where = find_level(run.domain, self.level, level_key, run.config.evaluation.suite)
         if isinstance(where, TestLevel):
-            play_key = key  # with which an evaluation begins
+            play_key = key  # the key of an evaluation
         out = self.gif or (self.directory or Path()) / f"{file_name(name)}.gif"
         check_file(out, "--gif", ".gif")
         episode = watch(run.domain, where, run.policy, play_key, number=self.episode, greedy=self.greedy)

@@ -30,7 +30,7 @@ class _File:
     runs: Path | None = None
     """Where the runs are (default: runs/NAME, with the file's name)."""
     results: Path | None = None
-    """Where the tidy CSV files of `study results` are (default: beside the study file, in a directory of its name)."""
+    """Where the tidy CSV files of `study results` are (default: FILE without its suffix)."""
 
     @property
     def tables(self) -> Path:
@@ -41,7 +41,7 @@ class _File:
         return study, study.runs(self.runs or Path("runs") / self.file.stem)
 
     def plan(self) -> Plan:
-        """What the study has come to, and what it does next."""
+        """The state of the study, and the runs that come next."""
         study, runs = self.read()
         check(study)
         return plan(runs, study.selection, self.tables)
@@ -49,7 +49,7 @@ class _File:
 
 @dataclass(frozen=True)
 class RunStudy(_File):
-    """Run what is not done yet, on this machine or on a Ray cluster. The same command continues after a stop."""
+    """Run what is not finished, on this machine or on a Ray cluster. The same command continues after a stop."""
 
     processes: int | None = None
     """How many runs at a time on this machine (default: as many as its cores allow)."""
@@ -60,7 +60,7 @@ class RunStudy(_File):
     gpus: float | None = None
     """GPUs for each run, with Ray (default: those of the file, or 0)."""
     again: bool = False
-    """Also run what is not here but finished in the tidy files, which `study results` made elsewhere."""
+    """Also run what has no run directory here, but is finished according to the tidy files."""
 
     def run(self) -> None:
         study, runs = self.read()
@@ -89,7 +89,7 @@ class RunStudy(_File):
 
 @dataclass(frozen=True)
 class Status(_File):
-    """Show how far each run has come, and which variants are best so far."""
+    """Show the progress of each run, and which variants are best so far."""
 
     def run(self) -> None:
         found = self.plan()
@@ -109,7 +109,7 @@ class Commands(_File):
 
 @dataclass(frozen=True)
 class Results(_File):
-    """Write the results of all runs as small tidy CSV files, and keep the rows of runs that are not here."""
+    """Write the results of all runs as small tidy CSV files. Rows of runs without a directory here are kept."""
 
     def run(self) -> None:
         _, runs = self.read()

@@ -43,7 +43,7 @@ from tutelage.training.train import Programs, Stopped, resume, stop_requests, tr
 from tutelage.types import InputError
 
 SEEDS = "seeds.json"
-"""Says which seeds were trained together in a directory."""
+"""The file with the seeds that were trained together in a directory."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Processes:
     """Elsewhere: which one this is, from 0."""
 
     def join(self) -> None:
+        """Connect to the other processes, if there are any."""
         where = self.coordinator, self.num_processes, self.process_id
         if self.distributed or where != (None, None, None):
             use_processes(*where)
@@ -67,16 +68,16 @@ class Processes:
 
 @dataclass(frozen=True)
 class Train(Generic[S]):
-    """Train an agent, evaluate it on the way, and keep all of it in a run directory.
+    """Train an agent, evaluate it during training, and write everything to a run directory.
 
     Defaults are the preset's; each option names the paper's value.
     """
 
     method: Annotated[Positional[str], arg(metavar="METHOD")]
-    """How levels are chosen, before all options: dr, minimax, paired, plr, plr-perp, repaired or accel."""
+    """How levels are chosen; comes before all options: dr, minimax, paired, plr, plr-perp, repaired or accel."""
     config: Annotated[Config[S], arg(name="")]
     domain: str = "maze"
-    """What to practice: maze, racing, or the setup class of your own environment as module:Class."""
+    """The domain: maze, racing, or the setup class of your own as module:Class."""
     preset: PresetName = "laptop"
     """Where all defaults come from: paper (its appendix), released (its code), laptop (minutes), tiny (seconds)."""
     config_file: Annotated[Path | None, arg(name="config")] = None
@@ -86,13 +87,13 @@ class Train(Generic[S]):
     out: Path | None = None
     """Where to write (default: runs/DOMAIN-METHOD-PRESET)."""
     seeds: int | None = None
-    """Train this many seeds, each in a directory of its own: side by side on CPU cores, or else one after the other."""
+    """Train this many seeds, each in its own directory: in parallel on CPU cores, one after the other elsewhere."""
     overwrite: bool = False
-    """Replace a run that is there already, once the first iteration of the new one has worked."""
+    """Replace an existing run, after the first iteration of the new one has succeeded."""
     track: TrackerName | None = None
     """Also send metrics there."""
     pause_at: int | None = None
-    """Save and end after so many environment steps, short of the total. Nothing else changes; `resume` goes on."""
+    """Save and end after this many environment steps. Nothing else changes; `resume` continues the run."""
     processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
@@ -127,7 +128,7 @@ class Train(Generic[S]):
                 except Stopped as stopped:
                     _stopped(run)
                     code = stopped.exit_code
-                if requests and seed < seeds[-1]:  # one may also have come in the seed's last iteration
+                if requests and seed < seeds[-1]:  # a signal may also arrive in the seed's last iteration
                     _print(f"And with all seeds: {run.command('resume', str(out))}")
                     code = 128 + requests[0]
                 if code:
@@ -135,7 +136,7 @@ class Train(Generic[S]):
         _print(f"See it: {run.command('report', str(out))}")
 
     def _train_group(self, out: Path, seeds: Sequence[int]) -> bool:
-        """Write down that these seeds belong together. Train them side by side on the cores of a CPU, and say so."""
+        """Record that these seeds belong together. Returns whether they were trained, in parallel on CPU cores."""
         devices, alone = self.config.devices, jax.default_backend() == "cpu" and jax.process_count() == 1
         at_once = min(len(seeds), cores() // max(devices, 1)) if alone else 1
         group = Group(out, self.config, tuple(seeds), devices or max(1, cores() // max(at_once, 1)))
@@ -162,9 +163,9 @@ class Resume:
     track: TrackerName | None = None
     """Also send metrics there."""
     repair_logs: bool = False
-    """If logs are damaged, copy them and continue with those of their rows that are whole."""
+    """If logs are damaged, copy them and continue with their intact rows."""
     pause_at: int | None = None
-    """Save and end after so many environment steps, short of the total."""
+    """Save and end after this many environment steps."""
     processes: Annotated[Processes, OmitArgPrefixes] = Processes()
 
     def run(self) -> None:
@@ -207,7 +208,7 @@ class Group:
 
     @classmethod
     def read(cls, directory: Path, allow: Sequence[str]) -> Group | None:
-        """The group that lies in a directory, if there is one."""
+        """The group of a directory, or None."""
         path = directory / SEEDS
         if not path.exists() or (directory / CONFIG).exists():
             return None
@@ -223,7 +224,7 @@ class Group:
         write_atomically(self.directory / SEEDS, json.dumps(content, indent=2) + "\n")
 
     def run(self, *, overwrite: bool = False, track: str | None = None, pause_at: int | None = None) -> None:
-        """Run what is not done, side by side."""
+        """Run what is not finished, in parallel."""
         modules = tuple(self.config.allowing()[1:])
         options = [self.config.method.name, "--config", str(self.directory / SEEDS)]
         options += [*self.config.allowing(), *(["--track", track] if track else ())]
@@ -265,7 +266,7 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
 
 
 def _given(arguments: Sequence[str], **options: Mapping[str, Any]) -> argparse.Namespace:
-    """Some options, read before the rest; each with what argparse should know of it."""
+    """Some options, parsed before the rest; `options` are arguments of argparse."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name, about in options.items():
         parser.add_argument(f"--{name.replace('_', '-')}", **about)
@@ -299,7 +300,7 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
     if known.config is None:
         preset: Any = checked_name("preset", known.preset or "laptop", get_args(PresetName))
         first = arguments[0] if arguments and not arguments[0].startswith("-") else None
-        if first is None and len(words) == len(arguments):  # nobody asked for help
+        if first is None and len(words) == len(arguments):  # help was not requested
             raise InputError(f"Which method? tutelage train METHOD [OPTIONS], with one of {', '.join(METHODS)}.")
         method = checked_name("method", first or "plr-perp", METHODS)
         setup: Any = setup_named(known.domain or "maze")
@@ -318,7 +319,7 @@ def _decisive(setup: type[Any], arguments: Sequence[str]) -> dict[str, int]:
 
 
 def _refuse_curator_options(config: Config[Any], arguments: Sequence[str]) -> None:
-    """Say why a method without a curator has no such options."""
+    """Refuse options of a curator for a method without one."""
     if config.method.curator is not None:
         return
     names = {f.name.replace("_", "-") for f in fields(Curator)}
@@ -367,6 +368,6 @@ def _stopped(run: Run) -> None:
 
 
 def _print(sentence: str) -> None:
-    """Say something once, however many processes there are."""
+    """Print in the first process only."""
     if mesh.leads():
         print(sentence)

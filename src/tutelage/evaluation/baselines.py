@@ -34,19 +34,19 @@ def uniform_network(actions: Space) -> Network:
 
 
 def untrained_scores(evaluator: Evaluator, network: Network, key: Key) -> list[Score]:
-    """The same network before training."""
+    """Scores of the network before training."""
     # another key than the evaluation's, so that the weights are independent of the levels
     params = jax.jit(partial(fresh_params, evaluator.domain, network))(jax.random.fold_in(key, 1))
     return evaluator(params, key)
 
 
 def random_scores(domain: Domain, levels: Sequence[TestLevel], episodes: int, key: Key) -> list[Score]:
-    """Actions drawn uniformly, on the levels that every policy plays under this key."""
+    """Scores of uniformly drawn actions, on the levels that every policy plays under this key."""
     return Evaluator(domain, levels, uniform_network(domain.env.actions), episodes)((), key)
 
 
 def with_optimal(scores: list[Score], optimal: Sequence[Score] | None) -> list[Score]:
-    """Scores that know the optimal returns of their episodes: those of `optimal_scores` under the same key, if any."""
+    """Scores with the optimal returns of their episodes, from `optimal_scores` under the same key, if any."""
     if optimal is None:
         return scores
     return [replace(score, optimal=best.returns) for score, best in zip(scores, optimal, strict=True)]

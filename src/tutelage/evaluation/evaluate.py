@@ -1,7 +1,7 @@
 """Zero-shot evaluation: exactly N episodes on every test level, each on its own draw of it (paper, section 6).
 
 Test levels that share an environment and have levels of the same shapes are evaluated together, by one program; or one
-after the other by the same program, if their scenes are too large to have many side by side. Draws depend only on the
+after the other by the same program, if their scenes are too large for many at a time. Draws depend only on the
 key, the level's name and the episode's number: not on the other levels, nor on the policy, so that all policies under
 one key meet the same levels.
 """
@@ -25,8 +25,8 @@ from tutelage.learning.network import Network, Params
 from tutelage.types import Domain, InputError, Key, Level, TestLevel
 
 NUM_ENVS = 16, 64
-"""Episodes that a device runs side by side, at least and at most. Few envs waste little while the last episodes end,
-and on a CPU more than this are hardly faster."""
+"""Envs of a device, at least and at most. With few envs, few are idle while the last episodes end; on a CPU, more than
+this are hardly faster."""
 
 MEMORY = 2**27
 """Bytes that the scenes, states and observations of one device's envs may take; large scenes get fewer envs."""
@@ -76,6 +76,7 @@ class Score:
         return float(regrets[-count:].mean())
 
     def rows(self) -> list[dict[str, Any]]:
+        """A row for each episode."""
         columns = {"return": self.returns, "length": self.lengths, "optimal": self.optimal, **self.measures}
         known = {name: values for name, values in columns.items() if values is not None}
         return [
@@ -90,7 +91,7 @@ class Score:
 
 
 def episode_keys(key: Key, name: str, number: jax.Array | int) -> tuple[Key, Key]:
-    """The two keys of an evaluation's episode: to draw the level, and to run the episode."""
+    """The two keys of an episode of an evaluation: one draws the level, one runs the episode."""
     named = jax.random.fold_in(key, zlib.crc32(name.encode()))
     draw_key, run_key = jax.random.split(jax.random.fold_in(named, number))
     return draw_key, run_key
@@ -112,7 +113,7 @@ class Draws:
     def _drawn(self, key: Key) -> tuple[Level, Key]:
         numbers = jnp.arange(self.episodes)
         keys = [jax.vmap(partial(episode_keys, key, level.name))(numbers) for level in self.levels]
-        # [N, L]: devices take contiguous shares, and so each takes of every level
+        # [N, L], so that the contiguous share of each device has episodes of every level
         run_keys = jnp.stack([run for _, run in keys], 1).reshape(-1)
         if self.same_level:
             return self.levels[0].draw(keys[0][0][0]), run_keys
@@ -145,10 +146,10 @@ class Evaluator:
 
         Args:
             domain: defines when an episode is solved.
-            levels: the benchmark.
+            levels: the test levels.
             network: the policies' network.
             episodes: N.
-            greedy: take the greedy action instead of drawing one.
+            greedy: take the greedy action instead of sampling one.
             devices: default is all there are.
         """
         if episodes < 1:
@@ -202,7 +203,7 @@ class Evaluator:
 
         @partial(jax.jit, out_shardings=NamedSharding(self._mesh, everywhere))  # every process reads all of them
         def program(params: Params, levels: Level, keys: Key) -> Outcome:
-            even = jnp.minimum(jnp.arange(share_of * devices), count - 1)  # the last one fills up the last share
+            even = jnp.minimum(jnp.arange(share_of * devices), count - 1)  # padded with the last episode
             if not draws.same_level:
                 levels = jax.tree.map(lambda x: x[even], levels)
             return jax.tree.map(lambda x: x[:count], shared(params, levels, keys[even]))
@@ -213,8 +214,8 @@ class Evaluator:
 def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]:
     """The draws that can share a program, in the order in which their kinds first appear.
 
-    Mostly that is one set of draws, of all levels of a kind. But fixed levels with large scenes have a set of draws
-    each: then all episodes of a level share one scene.
+    Usually that is one set of draws, of all levels of a kind. Fixed levels with large scenes have a set of draws each,
+    so that all episodes of a level share one scene.
     """
     kinds, groups = list[Any](), list[list[TestLevel]]()
     for level in levels:
@@ -232,6 +233,7 @@ def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]
 
 
 def is_fixed(level: TestLevel) -> bool:
+    """Whether every draw gives the same level."""
     keys = jax.random.split(jax.random.key(0))
     try:
         jax.eval_shape(jax.vmap(level.draw, out_axes=None), keys)

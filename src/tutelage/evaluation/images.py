@@ -1,4 +1,4 @@
-"""Pictures as files: contact sheets, PNG and GIF, written whole or not at all."""
+"""Pictures as files: contact sheets, PNG and GIF, written atomically."""
 
 from __future__ import annotations
 

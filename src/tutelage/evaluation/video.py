@@ -46,9 +46,9 @@ def watch(
         domain: the domain.
         where: a test level, or a level of the domain's own environment.
         policy: the policy.
-        key: all that is random follows from it.
+        key: the source of all randomness.
         number: on a test level, which episode of an evaluation with this key to repeat.
-        greedy: take the greedy action instead of drawing one.
+        greedy: take the greedy action instead of sampling one.
     """
     if isinstance(where, TestLevel):
         draw_key, key = episode_keys(key, where.name, number)

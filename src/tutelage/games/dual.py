@@ -33,11 +33,11 @@ TOLERANCE = 1e-9
 """A profile counts as an equilibrium if no gap is larger than this share of the game's largest spread."""
 
 MOST_LABELS, MOST_STARTS = 400, 50
-"""`corollary_2` searches games with no more policies and levels together, from no more of them."""
+"""`corollary_2` searches games with at most so many policies and levels in total, from at most so many labels."""
 
 
 def check_p(p: float) -> float:
-    """The mixing probability, or an `InputError` if it is none."""
+    """The mixing probability, or an `InputError` if it is not in [0, 1]."""
     if not 0 <= p <= 1:
         raise InputError(f"p is the probability of the first teacher's turn; make it a number from 0 to 1, not {p}.")
     return p
@@ -120,8 +120,8 @@ def robust_game(payoffs: Matrix, p: float) -> DualCurriculumGame:
 def plr_equilibrium(payoffs: Matrix, p: float) -> Profile:
     """An equilibrium of `plr_game` whose second teacher plays uniformly.
 
-    To the student, more return is less regret, since max_π V[π, θ] does not depend on what it plays; and what
-    uniform levels cost it does not depend on the first teacher. So these two play a zero-sum game with costs
+    For the student, more return is less regret, since max_π V[π, θ] does not depend on what it plays; and its regret
+    on uniform levels does not depend on the first teacher. So these two play a zero-sum game with costs
 
         p U^R[π, θ] + (1−p) mean_θ' U^R[π, θ']
     """
@@ -133,7 +133,7 @@ def plr_equilibrium(payoffs: Matrix, p: float) -> Profile:
 
 
 class Approximation(NamedTuple):
-    """How far a profile is from equilibrium in one base game, and what Theorem 1 promises."""
+    """How far a profile is from equilibrium in one base game, and the bound of Theorem 1."""
 
     teacher: str
     gap: float
@@ -166,7 +166,7 @@ class WorstCase(NamedTuple):
 
 
 def corollary_1(payoffs: Matrix, p: float, student: Strategy) -> WorstCase:
-    """Worst-case regret beside R* and R* + 2(B⁺−B⁻)(1−p), where payoffs range from B⁻ to B⁺."""
+    """Worst-case regret, R*, and the bound R* + 2(B⁺−B⁻)(1−p), where payoffs range from B⁻ to B⁺."""
     optimum = minimax_regret(payoffs).value
     return WorstCase(worst_case_regret(payoffs, student), optimum, optimum + 2 * float(np.ptp(payoffs)) * (1 - p))
 

@@ -1,10 +1,10 @@
 """The six methods, idealized, on a matrix (paper, Algorithms 1 and 3 without their estimators).
 
 The student learns by multiplicative weights from the returns of all policies on the level that it plays. So does the
-generator, from its utility on all levels. A curator knows every level that came up before and, at its turn, replays the
-one of greatest regret: it best-responds at once, while a generator changes slowly. A student that learns from replayed
-levels only therefore faces a teacher that maximizes regret, and its average strategy tends to minimax regret; one that
-learns from random levels too tends to an equilibrium of PLR's dual curriculum game.
+generator, from its utility on all levels. A curator keeps every level that was played and, at its turn, replays the one
+of greatest regret: it plays a best response at once, while a generator changes slowly. A student that learns from
+replayed levels only therefore faces a teacher that maximizes regret, and its average strategy tends to minimax regret;
+one that learns from random levels too tends to an equilibrium of PLR's dual curriculum game.
 
 Independent runs are rows: [runs, policies] and [runs, levels].
 """

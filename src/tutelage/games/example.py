@@ -6,7 +6,7 @@
   π_2       pB + 2ε      0        pB/2 + ε
   π_3          0      pB + 2ε     pB/2 + ε
 
-Half π_0 and half π_1 has the least worst-case regret, R* = B/2. But in PLR's dual curriculum game let the student play
+Half π_0 and half π_1 has the least worst-case regret, R* = B/2. In PLR's dual curriculum game, let the student play
 half π_2 and half π_3, and the curator half θ_0 and half θ_1. The student's worst-case regret is then B(1 − p/2) − ε:
 more than R* by (1−p)B/2 − ε, a quarter of what the corollary allows if ε is small.
 
@@ -43,7 +43,7 @@ def greatest_epsilon(b: float, p: float) -> float:
 
 
 def default_epsilon(b: float, p: float, levels: int) -> float:
-    """An ε for which the student strictly prefers π_2 and π_3, yet small enough for its regret to stand out."""
+    """An ε for which the student strictly prefers π_2 and π_3, and its regret is still well above R*."""
     least = least_epsilon(b, p, levels)
     return min(2 * least, (least + greatest_epsilon(b, p)) / 2)
 

@@ -44,7 +44,7 @@ def draw_sweep(shares: Sequence[float], cases: Sequence[WorstCase], title: str) 
 
 
 def draw_dynamics(curves: Mapping[str, Matrix], optimum: float, title: str) -> Figure:
-    """Each method's mean worst-case regret, its quartiles as a band; curves are [runs, iterations]."""
+    """Each method's mean worst-case regret, with quartiles as a band; curves are [runs, iterations]."""
     figure, axes = _figure(title)
     iterations = next(iter(curves.values())).shape[1]
     time = np.arange(1, iterations + 1)

@@ -1,6 +1,6 @@
 """Base games on matrices: regret, the teachers' utilities and minimax regret (paper, sections 2 and 3).
 
-A base game has a student who picks a policy π and a teacher who picks a level θ. Both may mix. Shapes:
+In a base game the student picks a policy π and the teacher a level θ. Both may mix. Shapes:
 
     payoffs, utilities    [policies, levels]    V[π, θ], the student's return; U[π, θ], what a teacher gains
     student               [policies]            a probability for each policy
@@ -108,7 +108,7 @@ def base_gaps(payoffs: Matrix, utility: Matrix, student: Strategy, teacher: Stra
 
 
 def gain(values: Strategy, strategy: Strategy) -> float:
-    """What a player of this strategy gains by its best deviation, given what each of its choices is worth."""
+    """The gain of the best deviation from a mixed strategy, given the value of each pure one."""
     return float(values.max() - values @ strategy)
 
 

@@ -1,1 +1,1 @@
-"""Bridges to other people's environments. Their packages are imported only when they are asked for."""
+"""Bridges to environments of other packages, which are imported only when they are used."""

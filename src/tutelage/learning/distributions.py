@@ -1,4 +1,4 @@
-"""The two families of policies: Categorical over discrete actions, Beta over boxes.
+"""The two distributions of actions: Categorical over discrete actions, Beta over boxes.
 
 A distribution is a pytree whose leaves share leading batch axes; every method but `sample` maps over them. `sample`
 draws for one element (callers vmap over keys), so that the draw of one env does not depend on the others.
@@ -83,7 +83,7 @@ class Beta(NamedTuple):
     def log_prob(self, action: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """The log-density over [low, high]."""
         width = self.high - self.low
-        # float32 samples do reach 0 and 1, where the density of α < 1 or β < 1 is infinite
+        # float32 samples can be exactly 0 or 1, where the density of α < 1 or β < 1 is infinite
         unit = jnp.clip((action - self.low) / width, 1e-6, 1 - 1e-6)
         log_density = (self.alpha - 1) * jnp.log(unit) + (self.beta - 1) * jnp.log1p(-unit)
         return jnp.sum(log_density - betaln(self.alpha, self.beta) - jnp.log(width), axis=-1)

@@ -1,9 +1,8 @@
 """Whole episodes: a queue of E of them, each from its reset to its end, as one program.
 
-A rollout of T steps ends some episodes and cuts others, and to count those that end first favors the short ones. Here
-every episode of the queue counts. A fixed number of envs W takes them in order, each env the next one when its last has
-ended: few envs are idle while others go on, and memory depends on W and not on E. Each episode draws from its own key,
-so its result does not depend on the episodes beside or before it.
+A rollout of T steps cuts some episodes off, and counting only those that end favors short ones. Here every episode of
+the queue counts. Each of W envs takes the next episode of the queue when its last one has ended, so few envs are idle
+and memory depends on W, not on E. Each episode has its own key, so its result does not depend on other episodes.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Outcome(NamedTuple):
 
 
 class _Envs(NamedTuple):
-    """Episodes under way; leaves [W, ...]."""
+    """Running episodes; leaves [W, ...]."""
 
     episode: Int[Array, " W"]  # which of the E episodes this is; E if none
     carry: Carry
@@ -81,9 +80,9 @@ def run_episodes(
         network: the policy, with its packed `weights`.
         keys: [E], an episode draws everything from its own.
         levels: each episode's level, leaves [E, ...].
-        num_envs: W, how many episodes run side by side.
+        num_envs: W, how many episodes run in parallel.
         same_level: all episodes share one level instead, leaves [...]; it is loaded once, whatever its size.
-        greedy: take the greedy action instead of drawing one.
+        greedy: take the greedy action instead of sampling one.
         record: also record all states and rewards.
         measures: of states, by name.
     """

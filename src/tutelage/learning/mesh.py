@@ -1,12 +1,12 @@
 """Devices: the env axis B is split over them, everything else is the same on each.
 
 `on_devices(f)` runs a function once on every device of a mesh. Inside it the functions of this module cut out this
-device's part of an array, and put the parts together again. With one device they do nothing, so no algorithm asks how
-many devices there are. On a CPU a device is a core (`use_cores`): two devices with a thread each are faster than one
+device's part of an array, and put the parts together again. With one device they do nothing, so no algorithm depends on
+the number of devices. On a CPU a device is a core (`use_cores`): two devices with a thread each are faster than one
 device with two threads. `use_cores` has no effect on accelerators.
 
 With `use_processes` the devices are those of several processes, maybe on several machines. Each process runs the same
-program; what only one of them may do, such as writing files, the first one does (`leads`).
+program; only the first one writes files (`leads`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tutelage.types import InputError
 AXIS = "envs"
 
 SHUTDOWN = 10
-"""Seconds that a process which ends waits for the others to end."""
+"""Seconds that a process waits for the others before it ends."""
 
 
 def use_cores(count: int | None = None) -> None:
@@ -64,7 +64,7 @@ def use_processes(
         process_id: which this is, from 0.
 
     Raises:
-        InputError: if they cannot be found, mean nothing, or if JAX already has its devices.
+        InputError: if they cannot be found or are invalid, or if JAX already has its devices.
     """
     given = [x is not None for x in (coordinator, num_processes, process_id)]
     if any(given) and not all(given):
@@ -101,7 +101,7 @@ def from_first(tree: Any) -> Any:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Whatever fails in one process while it does this fails in all of them. They wait for each other.
+    """A block that fails in all processes if it fails in one. They wait for each other at its end.
 
     Raises:
         InputError: if it failed in another one.
@@ -118,12 +118,12 @@ def together() -> Iterator[None]:
         if failed is not None:
             raise failed
         if all_failed.any():
-            raise InputError(f"Process {int(all_failed.argmax())} cannot go on, for a reason that it says itself.")
+            raise InputError(f"Process {int(all_failed.argmax())} has failed; see its own message.")
 
 
 @contextmanager
 def noticing_loss() -> Iterator[None]:
-    """Say in a sentence that another process is gone, when collectives fail."""
+    """Raise `InputError` if a collective fails because another process has ended."""
     try:
         yield
     except (RuntimeError, ValueError) as error:  # JAX's, of several kinds
@@ -136,19 +136,19 @@ def noticing_loss() -> Iterator[None]:
 
 
 def leave(code: int) -> None:
-    """End this process at once, if it is one of several: the usual way to end would wait for those that are gone."""
+    """End this process at once, if it is one of several: a normal exit would wait for processes that are gone."""
     if jax.distributed.is_initialized():
         if leads():
-            time.sleep(1)  # all others are ended with this one, so let them say why first
+            time.sleep(1)  # the others end with this one, so let them print their errors first
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
 def read(tree: Any) -> Any:
-    """What one program gave to all devices, as NumPy's. If a collective fails on one device, this process says so."""
+    """Arrays that are equal on all devices, as NumPy arrays. Raises if a collective has failed on any device."""
     if jax.process_count() > 1:
-        # a device that waits for another one of this process never hears that this one has lost a third
+        # a failure of one device is not reported to devices of this process that wait for it
         left, pause = [shard.data for shard in jax.tree.leaves(tree)[0].addressable_shards], 1e-4
         while left:
             for x in left:
@@ -160,7 +160,7 @@ def read(tree: Any) -> Any:
 
 
 def highest(number: int, mesh: Mesh) -> Array:
-    """i32[]: the highest of all processes' numbers; not waited for."""
+    """i32[]: the highest of all processes' numbers, computed asynchronously."""
     one = np.full(1, number, np.int32)
     share = NamedSharding(mesh, PartitionSpec(AXIS))
     return _highest(jax.make_array_from_callback((mesh.size,), share, lambda _: one))

@@ -1,7 +1,7 @@
-"""What a policy network is: four functions, optax-shaped, so that any library's networks drop in.
+"""What a policy network is: four pure functions, as in optax, so that networks of any library can be used.
 
 A network maps observations to a distribution over actions and a value. It may be recurrent: its carry is cleared where
-an episode begins. One `apply` serves both uses: acting (T = 1, inside a rollout's scan) and learning (whole rollouts).
+an episode begins. `apply` is used for acting (T = 1, inside a rollout's scan) and for learning (whole rollouts).
 """
 
 from __future__ import annotations

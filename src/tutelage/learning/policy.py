@@ -27,7 +27,7 @@ class Policy:
         return self.network.initial_carry(1)
 
     def act(self, obs: Obs, carry: Carry, key: Key | None = None) -> tuple[Action, Carry]:
-        """Draw an action, or without a key take the greedy one. Also returns the next carry."""
+        """Sample an action, or take the greedy one if there is no key. Also returns the next carry."""
         return self._act(self.weights, carry, obs, jax.random.key(0) if key is None else key, greedy=key is None)
 
     def _acts(self, weights: Packed, carry: Carry, obs: Obs, key: Key, *, greedy: bool) -> tuple[Action, Carry]:

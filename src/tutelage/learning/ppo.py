@@ -92,7 +92,7 @@ class Learner(NamedTuple):
     """A policy and the state of its training."""
 
     params: Params
-    opt_state: Any  # Adam's, of all parameters in one long row
+    opt_state: Any  # Adam's, of all parameters flattened into one vector
     return_stats: returns.RunningMoments  # of discounted returns
     updates: Int[Array, "*S"]  # gradient updates so far
 
@@ -117,7 +117,7 @@ def update_return_stats(ppo: PPO, learner: Learner, rollout: Rollout) -> Learner
     per_env = jax.vmap(returns.discounted_sums, (1, 1, None), 1)
     sums = per_env(rollout.reward, rollout.done, ppo.gamma)
     stats = returns.update_moments(learner.return_stats, sums)
-    # a single NaN in the running moments would spoil every later rollout, too
+    # a single NaN in the running moments would make all later ones NaN
     finite = jnp.isfinite(stats.squares)
     return learner._replace(return_stats=jax.tree.map(partial(jnp.where, finite), stats, learner.return_stats))
 
@@ -162,7 +162,7 @@ def update(
         estimated.target,
     )
     adam = _adam(ppo)
-    # one long row of parameters: one all-reduce, one norm and one Adam, instead of a small one for each array
+    # one vector of all parameters: one all-reduce, one norm and one Adam update, instead of one for each array
     start, unravel = ravel_pytree(learner.params)
 
     def gradient_step(carry: tuple[Array, Any], batch: _Batch) -> tuple[tuple[Array, Any], Metrics]:
@@ -192,10 +192,10 @@ def update(
 
 
 def shuffled(key: Key, units: int, parts: int) -> Int[Array, "parts size"]:
-    """Deal out this device's units at random into equal parts.
+    """Split this device's units at random into equal parts.
 
-    Of every run of `parts` neighbors each goes to another part. So a part has as much from every device, and holds
-    the same units however many devices there are.
+    Each of `parts` successive units goes to another part. So a part has equally many units of every device, and holds
+    the same units for any number of devices.
     """
     if units % parts:
         raise InputError(
@@ -221,7 +221,7 @@ class _Batch(NamedTuple):
 def _units(network: Network, batch: _Batch) -> tuple[int, Callable[[Int[Array, " size"] | None], _Batch]]:
     """How many units minibatches are made of, and a function that takes some of them (None: all)."""
     if not network.recurrent:
-        # the order of steps does not matter: one long row of them, env by env
+        # the order of steps does not matter: all of them on one axis, env by env
         batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(1, -1, *x.shape[2:]), batch)
     return batch.first.shape[1], lambda part: batch if part is None else jax.tree.map(lambda x: x[:, part], batch)
 

@@ -55,7 +55,7 @@ def gae(
 
 
 class Episodes(NamedTuple):
-    """The episodes of one env's trajectory. If none has ended, the running one counts as if it had."""
+    """The episodes of one env's trajectory. If none has ended, the running one counts as ended."""
 
     number: Int[Array, ""]
     mean_return: Float[Array, ""]
@@ -119,7 +119,7 @@ class RunningMoments(NamedTuple):
 
 
 def zero_moments() -> RunningMoments:
-    """The moments of nothing."""
+    """The moments of an empty stream."""
     return RunningMoments(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
 
 

@@ -1,9 +1,9 @@
-"""Rollouts: one scan over T steps of B envs, for students and for a teacher in its editor alike.
+"""Rollouts: one scan over T steps of B envs, for students and for a teacher in its editor.
 
 Every rollout begins with a reset and a cleared carry, so nothing is kept between two rollouts.
 
 *Which level follows when an episode ends inside a rollout?* Each env has a queue of N levels [B, N, ...] and takes the
-next one, beginning again after the last. A queue of one repeats its level until the rollout ends (Algorithm 1: a
+next one, and after the last the first again. A queue of one repeats its level until the rollout ends (Algorithm 1: a
 trajectory belongs to one level); a long queue of fresh draws is domain randomization as usually understood.
 """
 
@@ -95,7 +95,7 @@ def collect_rollout(
         def restart() -> tuple[State, Obs]:
             return select(loop.first, jax.vmap(env.reset)(reset_keys, scene), (loop.state, loop.obs))
 
-        # many resets draw or compute a good deal: leave them out of steps in which no env needs one
+        # resets can be expensive: skip them in steps in which no env needs one
         state, obs = lax.cond(loop.first.any(), restart, lambda: (loop.state, loop.obs))
         carry, head = network.step(weights, loop.carry, obs, loop.first)
         action = jax.vmap(type(head.policy).sample)(head.policy, act_keys)

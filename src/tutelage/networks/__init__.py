@@ -1,1 +1,1 @@
-"""Networks for each domain: a fast one, and a plain flax twin beside it."""
+"""Networks for each domain: a fast version, and a plain flax version as its reference."""

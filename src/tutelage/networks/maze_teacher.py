@@ -5,7 +5,7 @@ differentiates that several times faster than `lax.conv`.
 
 `maze_teacher` is the network to use: the same parameters and the same function. Nearly all work is the product of the
 grid's 21,632 features with the next layer, of the LSTM (× 1,024) or of both heads (× 64). An editor changes one cell in
-a step, which `projection.py` makes use of.
+a step, which `projection.py` exploits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tutelage.networks.maze_student import VIEW_SCALE
 from tutelage.types import InputError
 
 SEQUENCE = 128
-"""Fewer grids than this are one step of several envs, which have little in common, and no sequence of edits."""
+"""Fewer grids than this are treated as one step of several envs, not as a sequence of edits."""
 
 CHANNELS = 3
 """Numbers in each cell of a grid: MiniGrid's code."""
@@ -163,7 +163,7 @@ def _encoder(conv: Params) -> jax.Array:
 
 
 def _passed(module: MazeTeacher, time: Params, obs: Any) -> jax.Array:
-    """The inputs beside the grid, f32[T, B, X]."""
+    """The inputs other than the grid, f32[T, B, X]."""
     embedded = jax.nn.one_hot(obs.time, module.steps) @ time["kernel"] + time["bias"]
     return jnp.concatenate([embedded, obs.noise], -1)
 

@@ -14,7 +14,7 @@ W_p is read once. Nothing is assumed about the grids; more changes are more rows
 a change contributes to its own step and to all later ones.
 
 Gain, on two busy cores at the paper's sizes, in CPU seconds of one run timed by `benchmarks.timing`: an iteration of
-PAIRED with the LSTM teacher takes 3.8 (plain twin: 11.9, 3.2 times as much), an explore iteration of REPAIRED with the
+PAIRED with the LSTM teacher takes 3.8 (plain: 11.9, 3.2 times as much), an explore iteration of REPAIRED with the
 feed-forward teacher 0.36 (0.86, 2.4 times). `python -m benchmarks train --methods paired repaired` times both again.
 """
 
@@ -46,7 +46,7 @@ class Carry(NamedTuple):
 
 
 def patches(grid: jax.Array) -> jax.Array:
-    """[..., H, W, C] → [..., P, 9·C]: each inner cell with its neighbours, row by row."""
+    """[..., H, W, C] → [..., P, 9·C]: each inner cell with its neighbors, row by row."""
     rows, columns = (size - WINDOW + 1 for size in grid.shape[-3:-1])
     shifted = [grid[..., i : i + rows, j : j + columns, :] for i in range(WINDOW) for j in range(WINDOW)]
     return jnp.concatenate(shifted, -1).reshape(*grid.shape[:-3], rows * columns, -1)
@@ -98,7 +98,7 @@ def unroll(weights: Weights, grid: jax.Array, passed: jax.Array) -> tuple[Carry,
     """
     length, batch = grid.shape[:2]
     frames = _with_ones(patches(grid))
-    # All envs begin much alike: their first grids are changes from the first env's, and that one from zeros.
+    # First grids are similar in all envs: they are changes from the first env's grid, and that one from zeros.
     reference = frames[0, :1]
     before = jnp.concatenate([jnp.zeros_like(reference), jnp.repeat(reference, batch, 0), _flat(frames[:-1])])
     after = jnp.concatenate([reference, _flat(frames)])
@@ -140,7 +140,7 @@ def _forward(weights: Weights, before: jax.Array, after: jax.Array, passed: jax.
 
     def over_position(changes: jax.Array, rows: _Rows) -> tuple[jax.Array, None]:
         def over_block(i: jax.Array, changes: jax.Array) -> jax.Array:
-            slices = _slices(weights, rows.position)  # inside the loop, so that nothing is read where nothing changes
+            slices = _slices(weights, rows.position)  # inside the loop: positions without changes read no weights
             which = lax.dynamic_slice_in_dim(rows.which, i * block, block)
             old, new = (jax.nn.relu(_take(x, which) @ weights.encoder) for x in (rows.before, rows.after))
             product = jnp.concatenate([(new - old) @ matrix for matrix in slices], -1)

@@ -1,16 +1,16 @@
 """The CarRacing student of the paper's appendix: six convolutions → policy and value heads of two hidden layers each.
 
 Observations are pixels u8[T, B, H, W, C]. The policy is a Beta distribution for each action, with α, β = 1 + softplus.
-There is no memory. Where the paper is silent, weights begin as in the released code.
+It is not recurrent. Where the paper says nothing, weights are initialized as in the released code.
 
 The paper contradicts itself: kernels 2, 2, 2, 2, 3, 3 with strides 2, 2, 2, 2, 1, 1 turn its 96×96 pixels into 2×2×256
-features, which it calls a 256-dimensional embedding. We keep the kernels, which are the more definite statement, and
-flatten the features to 1,024. The released code has these kernels for a view cropped to 84×84, and 4, 3, 3, 3, 3, 3 for
-96×96; both give 256. The text on the heads is not clear either. We read it as two hidden layers of 256, for the policy
-and for the value: it mentions no layer of 100, which is what the released code has, one for each.
+features, which it calls a 256-dimensional embedding. We keep the kernels and flatten the features to 1,024. The
+released code has these kernels for a view cropped to 84×84, and 4, 3, 3, 3, 3, 3 for 96×96; both give 256. The text on
+the heads is not clear either. We read it as two hidden layers of 256, for the policy and for the value: it mentions no
+layer of 100, which is what the released code has, one for each.
 
-`RacingStudent` says it plainly, as a flax module. `racing_student` is the network to use: the same parameters and the
-same function, with convolutions as matrix products.
+`RacingStudent` is the plain flax module. `racing_student` is the network to use: the same parameters and the same
+function, with convolutions as matrix products.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class RacingStudent(nn.Module):
     head: Sequence[int] = (256, 256)
     """Hidden layers of policy and value (released code: 100)."""
     scale: float = 2**0.5
-    """Of the policy's last layer when it begins: the smaller, the less the first policy depends on what it sees."""
+    """Initial gain of the policy's last layer: with a small one, the first policy hardly depends on observations."""
     lean: Sequence[float] | None = None
-    """Where the first policy's mean lies for each action: 0 in the middle, below 0 towards the lowest action."""
+    """Where the first policy's mean lies for each action: 0 in the middle, below 0 toward the lowest action."""
     centered: bool = False
     """Pixels are x/128 − 1 (released code), not x/255."""
 
@@ -88,7 +88,7 @@ def racing_student(module: RacingStudent) -> Network:
             convolution.Layer(params[f"convs_{i}"]["kernel"], params[f"convs_{i}"]["bias"], stride)
             for i, stride in enumerate(module.strides)
         ]
-        # Pixels stay bytes until they have been put in order: the first layer is scaled and shifted in their place.
+        # Pixels are rearranged as bytes, so the first layer is scaled and shifted instead of them.
         kernel, bias, _ = layers[0]
         if module.centered:
             layers[0] = layers[0]._replace(kernel=kernel / 128, bias=bias - kernel.sum((0, 1, 2)))

@@ -1,9 +1,9 @@
-"""The CarRacing generator of the paper's appendix: convolutions over the sketch ⊕ time step ⊕ noise → policy and value.
+"""The CarRacing teacher of the paper's appendix: convolutions over the sketch ⊕ time step ⊕ noise → policy and value.
 
 It sees the sketch f32[T, B, 10, 10], the `time` i32[T, B], fresh `noise` f32[T, B, Z] and a `mask` bool[T, B, A] of
 the cells that it may still choose. Two 2×2 convolutions have 8 and 16 channels, with a ReLU after each (the released
 code has one only after the second); the time step becomes 8 numbers; a hidden layer of 256 comes before the logits. The
-value is linear in the features, as in the released code. There is no memory: the sketch shows all that was done.
+value is linear in the features, as in the released code. It is not recurrent: the sketch shows all earlier actions.
 
 For an editor that takes coordinates instead of cells, the policy is a Beta distribution for each of them, with
 α, β = 1 + softplus as the student's.
@@ -55,7 +55,7 @@ class RacingTeacher(nn.Module):
 
 
 def racing_teacher(module: RacingTeacher | None = None) -> Network:
-    """The CarRacing generator's network."""
+    """The CarRacing teacher's network."""
     module = module or RacingTeacher()
     check_sizes(module, "channels", "embedding", "hidden")
     return from_flax(module)

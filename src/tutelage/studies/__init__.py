@@ -1,1 +1,1 @@
-"""Many runs: the study file, what it expands to, and running it on the cores of one machine."""
+"""Many runs: the study file, its runs, and running them on one machine or on a Ray cluster."""

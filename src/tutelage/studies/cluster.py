@@ -1,8 +1,8 @@
 """Tasks of a Ray cluster: one task for each run, on as many nodes as there are.
 
 All nodes see the run directories at the same path, and have the package installed. A task trains in the process of its
-Ray worker, so that a run never outlives it. When a node is lost, Ray starts the task elsewhere, and the run goes on
-from its newest checkpoint. Each start writes a line with its node to the run's log, which the table reads.
+Ray worker, so that a run never outlives it. When a node is lost, Ray starts the task elsewhere, and the run
+continues from its newest checkpoint. Each start writes a line with its node to the run's log, which the table reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tutelage.training.storage import say
 from tutelage.types import InputError
 
 PATIENCE = 120.0
-"""Seconds to wait for a process on a lost node to let go of a run."""
+"""Seconds to wait for a process on a lost node to release a run."""
 
 
 class RayTasks:
@@ -76,7 +76,7 @@ class RayTask:
         self._ray, self._reference, self._run, self._size = ray, reference, run, size
 
     def poll(self) -> int | None:
-        """The exit code. What Ray says of a task that could not be run goes to the run's log."""
+        """The exit code. Ray's message about a task that could not be run goes to the run's log."""
         if not self._ray.wait([self._reference], timeout=0)[0]:
             return None
         try:
@@ -93,7 +93,7 @@ class RayTask:
         self._ray.cancel(self._reference, force=False)
 
     def place(self) -> str | None:
-        """The node, and how often the run was lost before, by what the log says since the task was submitted."""
+        """The node, and how often the run was lost, from the run's log since the task was submitted."""
         try:
             with self._run.log.open("rb") as file:
                 file.seek(self._size)
@@ -136,7 +136,7 @@ def run_here(run: StudyRun, pause_at: int | None, resources: Resources, cwd: str
 
 
 def _wait_until_free(directory: Path) -> None:
-    """Wait for a process on a lost node, which may take a moment to notice."""
+    """Wait until a process on a lost node has released the run."""
     end = time.monotonic() + PATIENCE
     while directory.exists():
         try:

@@ -1,8 +1,7 @@
-"""Running many runs: what waits is started, what runs is watched, and a stop reaches everybody.
+"""Running many runs: start those that wait, watch those that run, and stop all of them on request.
 
-Where runs are executed is an `Executor`'s business: processes on the cores of this machine (`local`), or tasks of a Ray
-cluster (`cluster`). A run that has begun is resumed, and one that is done is left alone, so the same command goes on
-with what was stopped.
+An `Executor` runs them: in processes on the cores of this machine (`local`), or as tasks of a Ray cluster (`cluster`).
+A run that has begun is resumed, and a finished one is skipped, so the same command continues after a stop.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from tutelage.types import InputError
 Status = Literal["waiting", "running", "paused", "done", "in results", "dropped", "failed", "stopped"]
 
 POLL = 0.5
-"""Seconds between two looks at the runs."""
+"""Seconds between two polls of the runs."""
 
 TAIL = 2**16
-"""Bytes at the end of a log that surely hold its last row."""
+"""Bytes at the end of a log that are enough for its last row."""
 
 
 class Task(Protocol):
@@ -40,7 +39,7 @@ class Task(Protocol):
         ...
 
     def place(self) -> str | None:
-        """Where it runs, if there is something to say; None as long as it waits for a place."""
+        """Where it runs, or an empty string; None as long as it waits for resources."""
         ...
 
 
@@ -48,30 +47,30 @@ class Executor(Protocol):
     """Something that runs `tutelage` commands."""
 
     def start(self, run: StudyRun, pause_at: int | None) -> Task | None:
-        """Start a run, or go on with it, until its end or so many steps; None if there is no place for it now."""
+        """Start or resume a run, to its end or to `pause_at` steps; None if there are no resources for it now."""
         ...
 
 
 @dataclass
 class Job:
-    """A run and how it is going."""
+    """A run and its status."""
 
     run: StudyRun
     pause_at: int | None = None
-    """Where to pause it; None: go on to its end."""
+    """After how many steps to pause it; None: never."""
     status: Status = "waiting"
     steps: int = 0
     total_steps: int | None = None
     """None as long as the run has not begun."""
     place: str = ""
-    """Where it runs, if there is something to say."""
+    """Where it runs, or an empty string."""
     left: float | None = None
-    """Seconds until it is done, at the speed that it had since it was started."""
+    """Seconds until it is done, at its mean speed since it was started."""
     task: Task | None = field(default=None, repr=False)
     _first: tuple[float, int] | None = field(default=None, repr=False)
 
     def look(self) -> None:
-        """Read how far the run has come."""
+        """Update steps and the time left from the run's log."""
         if self.total_steps is None and self.run.begun:
             with suppress(InputError):
                 self.total_steps = self.run.load().config.total_steps
@@ -91,13 +90,13 @@ def run_jobs(
     show: Callable[[Sequence[Job]], object] = lambda jobs: None,
     requests: Sequence[int] = (),
 ) -> None:
-    """Run all that waits, and write into each job how it ended.
+    """Run all waiting jobs, and set the final status of each.
 
     Args:
-        jobs: what there is; those with another status than "waiting" are only shown.
+        jobs: those with another status than "waiting" are only shown.
         executor: where to run them.
         show: called whenever something may have changed.
-        requests: those of `stop_requests`. As soon as there is one, all runs are asked to save and stop.
+        requests: from `stop_requests`. After the first one, all runs are told to save and stop.
     """
     asked = False
     try:
@@ -118,7 +117,7 @@ def run_jobs(
             show(jobs)
     finally:
         if not asked:
-            _stop(jobs)  # an error is on its way
+            _stop(jobs)  # only after an error
 
 
 def _watch(job: Job, task: Task, *, stopping: bool) -> None:

@@ -73,7 +73,7 @@ class LocalTask:
 
 @contextmanager
 def claimed_cores(count: int) -> Iterator[set[int]]:
-    """Cores of this machine that no other run is pinned to, as far as there are such. Its end frees them."""
+    """Cores of this machine, if possible ones that no other run is pinned to. The end of the block frees them."""
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     locks = Path(tempfile.gettempdir()) / f"tutelage-cores-{os.getuid()}"
     locks.mkdir(mode=0o700, exist_ok=True)

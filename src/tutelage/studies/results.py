@@ -6,12 +6,12 @@ training.csv       a row for each run and evaluation: metrics, averaged since th
 runs.csv           a row for each run: how far it came, how long it took, and the options it was started with
 eval.csv           what `tutelage eval` found: a row for each run and test level
 configs.json       the configuration of each variant
-levels.json        levels that each variant trained on at last
+levels.json        levels that each variant trained on at its end
 
 `tutelage compare` and `tutelage paper` read these files as they read runs.
 
-Writing them again replaces the rows of runs that have come further, and keeps those of runs whose directories are not
-here. So a study can be run in several sittings and on several machines, with these files as its memory.
+Writing them again replaces the rows of runs that have advanced, and keeps those of runs without a directory here. So
+a study can be run in several parts and on several machines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tutelage.training.run import EPISODE_COLUMNS, EPISODES, EVALUATION_COLUMNS,
 from tutelage.types import InputError, Json
 
 MOST_EPISODES = 1000
-"""On one level, for each of them to have a row."""
+"""The most episodes on one level that have a row each."""
 
 COLUMNS_OF = {
     EVALUATIONS: EVALUATION_COLUMNS,
@@ -43,7 +43,7 @@ COLUMNS_OF = {
     RUNS: (*PROGRESS, "finished", "seconds", "devices"),
     EVAL: COLUMNS.values(),
 }
-"""Of each table, after `WHO`; those that only some runs have follow."""
+"""Columns of each table after `WHO`; columns that only some runs have follow."""
 
 Table = dict[tuple[str, int], list[Row]]
 """The rows of each variant and seed."""
@@ -52,7 +52,7 @@ Table = dict[tuple[str, int], list[Row]]
 def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
     """Write the files of all runs that have begun, and return their paths.
 
-    Rows that are there already are kept, unless the directory of their run is here and has come as far.
+    Existing rows are kept, unless the directory of their run is here and has come as far.
     """
     out = Path(out)
     tables = {name: read_table(out / name) for name in COLUMNS_OF}
@@ -95,7 +95,7 @@ def read_table(path: Path) -> Table:
 
 
 def reached_in(results: Path, runs: Sequence[StudyRun]) -> dict[tuple[str, int], tuple[int, bool]]:
-    """How far these runs have come with the same options, and whether that is their end, by the tables in `results`."""
+    """Steps of these runs in the tables in `results`, and whether they are finished; only with the same options."""
     rows = {key: rows[-1] for key, rows in read_table(results / RUNS).items()}
     return {
         each.key: (int(row["steps"]), row["finished"] == "True")
@@ -105,7 +105,7 @@ def reached_in(results: Path, runs: Sequence[StudyRun]) -> dict[tuple[str, int],
 
 
 def evaluations(runs: Sequence[StudyRun], results: Path | None = None) -> Table:
-    """The evaluations of runs that have begun here, or of which the tables in `results` know more."""
+    """The evaluations of each run: from its directory, or from the tables in `results` if these have more."""
     table = read_table(results / EVALUATIONS) if results else {}
     for each in runs:
         if each.begun:
@@ -131,7 +131,7 @@ def _rows(each: StudyRun, results: RunResults) -> Mapping[str, list[Row]]:
 
 
 def _sample(snapshot: Snapshot) -> Snapshot:
-    """What a picture of a curriculum needs: the levels drawn as for training, or the first few of those it has."""
+    """The part of a snapshot that figures need: the levels drawn as for training, or else the first few."""
     return {**snapshot, "entries": [] if "drawn" in snapshot else snapshot["entries"][:8]}
 
 

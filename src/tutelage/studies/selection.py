@@ -1,8 +1,8 @@
-"""A study from its first run to its best variant, with successive halving on the way if it is asked for.
+"""Running a study and selecting its best variant, optionally with successive halving.
 
-A rung pauses runs at a number of steps; nothing else about them changes. A run that goes on is, bit for bit, the run
-that was never paused: also its learning rate, which `anneal_lr` lowers over the whole of `total_steps`, whatever the
-rungs are. What comes next is read off the disk, so that a study that was stopped decides as it would have.
+A rung pauses runs at a number of steps; nothing else about them changes. A run that continues is equal, bit for
+bit, to one that was never paused, and `anneal_lr` decays its learning rate over all of `total_steps`. Decisions are
+read off the disk, so a study that was stopped and continued makes the same ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study has come to, and what it does next."""
+    """The state of a study: its runs, and the ranking of its variants."""
 
     jobs: Sequence[Job]
     """All runs; those that come next are waiting."""
@@ -62,13 +62,13 @@ def plan(
     again: bool = False,
     failed: Collection[Key] = (),
 ) -> Plan:
-    """Read off the disk what comes next.
+    """Find out from the files which runs come next.
 
     Args:
         runs: the study's.
         selection: how to choose between its variants; None: run them all.
         results: where tidy tables may hold results of runs that were made elsewhere.
-        again: run also what was finished elsewhere.
+        again: also run what was finished elsewhere.
         failed: runs that are not tried again. Their variants have no score.
     """
     elsewhere = reached_in(Path(results), runs) if results and not again else {}
@@ -102,12 +102,12 @@ def run_study(
     show: Callable[[Sequence[Job]], object] = lambda jobs: None,
     requests: Sequence[int] = (),
 ) -> Plan:
-    """Run all that is not done yet, rung by rung. With a selection and `results`, its table is kept there.
+    """Run all that is not finished, rung by rung. With a selection, its ranking is written to `results`.
 
     The arguments are those of `plan` and of `run_jobs`.
 
     Returns:
-        The runs with their final status, and the ranking. What is not done after a request has the status "stopped".
+        The runs with their final status, and the ranking. After a request, unfinished runs have the status "stopped".
     """
     failed: set[Key] = set()
     while True:

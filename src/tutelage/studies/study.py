@@ -24,12 +24,12 @@
     replay_rate = [0.5, 0.8]                                        # one of these
     learning_rate = {min = 1e-5, max = 1e-3, log = true}            # from a range; whole numbers if both ends are
 
-    [selection]                     # optional: which variant is best, and which are worth going on with
+    [selection]                     # optional: which variant is best, and which ones to continue
     metric = "solved"               # or "return"
     levels = ["SixteenRooms"]       # the mean over these test levels (default: all)
-    evaluations = 1                 # and over so many of the last evaluations
-    rungs = [2_000_000, 6_000_000]  # successive halving: pause all runs at so many steps,
-    keep = 0.33                     # and go on with this share of the variants
+    evaluations = 1                 # and over this many of the last evaluations
+    rungs = [2_000_000, 6_000_000]  # successive halving: pause all runs at these steps,
+    keep = 0.33                     # and continue this share of the variants
 
     [resources]                     # optional: what each run gets
     cpus = 1
@@ -72,7 +72,7 @@ class Resources:
     gpus: float = 0.0
     """GPUs, or a share of one; with Ray only."""
     max_retries: int = 3
-    """How often a run goes on elsewhere when its node or its process is lost; -1: always. With Ray only."""
+    """How often a run is continued elsewhere when its node or its process is lost; -1: always. With Ray only."""
 
     def __post_init__(self) -> None:
         if self.cpus < 1:
@@ -85,17 +85,17 @@ class Resources:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which variant is best, by evaluations on validation levels; and which are worth going on with."""
+    """How variants are ranked, by evaluations on validation levels, and which ones continue."""
 
     metric: Literal["solved", "return"] = "solved"
     levels: tuple[str, ...] = ()
     """The mean over these test levels; all of them if none is named."""
     evaluations: int = 1
-    """And over so many of the last evaluations."""
+    """And over this many of the last evaluations."""
     rungs: tuple[int, ...] = ()
-    """Successive halving: pause all runs at these numbers of steps and go on with the best variants only."""
+    """Successive halving: pause all runs at these numbers of steps and continue the best variants only."""
     keep: float = 1 / 3
-    """The share of the variants that goes on."""
+    """The share of the variants that continues."""
 
     def __post_init__(self) -> None:
         if self.evaluations < 1:
@@ -118,38 +118,39 @@ class StudyRun:
     allow: tuple[str, ...] = ()
     """Modules of the user's own that the options name."""
     anew: bool = False
-    """Replace a run that is there, instead of going on with it."""
+    """Replace an existing run instead of resuming it."""
 
     @property
     def key(self) -> tuple[str, int]:
+        """(variant, seed)."""
         return self.variant, self.seed
 
     @property
     def log(self) -> Path:
-        """Where its process writes what it says."""
+        """The file of its process's output."""
         return self.directory.with_name(f"{self.directory.name}.log")
 
     @property
     def begun(self) -> bool:
-        """Whether there is something to go on with."""
+        """Whether it has a run directory to resume."""
         return any((self.directory / place).exists() for place in (CONFIG, Path(PUBLISHED) / CONFIG))
 
     def load(self) -> Run:
         return Run.load(self.directory, self.allow)
 
     def progress(self) -> tuple[Progress, bool]:
-        """How far it has come, as far as it is saved; and whether that is its end."""
+        """The saved progress, and whether the run is finished."""
         if self.begun:
             try:
                 run = self.load()
                 if saved := run.saved():
                     return saved.progress, saved.progress.finished(run.config)
-            except InputError:  # what is wrong with it, its own process will say
+            except InputError:  # the run's own process will report it
                 pass
         return Progress(), False
 
     def command(self, pause_at: int | None = None) -> list[str]:
-        """The words after `tutelage` that start the run, or go on with it, until its end or so many steps."""
+        """The arguments of `tutelage` that start or resume the run, to its end or to `pause_at` steps."""
         words = ["train", *self.options, "--seed", str(self.seed), "--out", str(self.directory)]
         if self.begun and not self.anew:
             words = ["resume", str(self.directory)]
@@ -161,7 +162,7 @@ class StudyRun:
 
 @dataclass(frozen=True)
 class Study:
-    """What a study file says."""
+    """The content of a study file."""
 
     variants: Mapping[str, tuple[str, ...]]
     """The options of `tutelage train` by the name of each variant."""
@@ -176,7 +177,7 @@ class Study:
         """Read a study file.
 
         Raises:
-            InputError: if it cannot be read, or says something that is not a study.
+            InputError: if it cannot be read, or is not a valid study.
         """
         try:
             content = tomllib.loads(Path(path).read_text())
@@ -191,6 +192,7 @@ class Study:
 
     @classmethod
     def from_content(cls, content: Options) -> Study:
+        """A study from a parsed file."""
         if unknown := content.keys() - KEYS:
             raise InputError(f"A study has no entry {sorted(unknown)[0]!r}; it has {', '.join(sorted(KEYS))}.")
         common = {name: content[name] for name in ("domain", "preset") if name in content}
@@ -256,7 +258,7 @@ def _words(option: str, value: Any) -> list[str]:
 
 
 def _combinations(grid: Options, draws: Options) -> list[Options]:
-    """All that a variant is combined with: each combination of the grid, with each of the draws."""
+    """The values that each variant is combined with: every combination of the grid with every draw."""
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise InputError(f"Each entry of [grid] is a list of values; {name} is {values!r}.")
@@ -285,7 +287,7 @@ def _draws(table: Options) -> list[Options]:
 
 
 def _draw(name: str, value: Any, at: float) -> Any:
-    """One of a list, or a number of a range, for `at` between 0 and 1. Three digits tell numbers apart well enough."""
+    """One of a list, or a number of a range, for `at` between 0 and 1. Numbers have three digits."""
     if isinstance(value, list) and value:
         return value[int(at * len(value))]
     given: dict[str, Any] = value if isinstance(value, dict) else {}

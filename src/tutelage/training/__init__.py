@@ -1,1 +1,1 @@
-"""Running it: configurations and presets, the loop, and the run directory with its checkpoints and logs."""
+"""Training: configurations and presets, the loop, and the run directory with its checkpoints and logs."""

@@ -1,7 +1,7 @@
-"""Checkpoints: arrays and a description in one file, written whole or not at all.
+"""Checkpoints: arrays and a description in one file, written atomically.
 
-The format is safetensors: it holds numbers and strings only, so a file from a stranger cannot run code. A digest over
-all of it is kept as well, because a disk may also lose bits in the middle of a file.
+The format is safetensors: it holds numbers and strings only, so a file from someone else cannot run code. A digest of
+the content is stored as well, because a disk may corrupt a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUFFIX, ENTRY = ".safetensors", "tutelage"
 
 
 class Checkpoint(NamedTuple):
-    """What was saved."""
+    """A checkpoint in memory."""
 
     path: Path
     about: Json
@@ -47,11 +47,11 @@ def write(path: Path, tree: Any, about: Json) -> None:
 
 
 def read(path: Path) -> Checkpoint:
-    """What was saved.
+    """Read a checkpoint.
 
     Raises:
-        DamagedError: if the file is not one of ours, is cut off, or holds other bits than were saved.
-        OSError: if it may not be read, which says nothing of what it holds.
+        DamagedError: if the file is not a checkpoint, is truncated, or differs from what was saved.
+        OSError: if it cannot be opened.
     """
     path.open("rb").close()
     try:
@@ -72,16 +72,17 @@ def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
     wanted = {_name(path): leaf for path, leaf in leaves}
     for name, leaf in wanted.items():
         if name not in arrays:
-            raise InputError(f"{source} lacks {name}: it was saved by something of another shape.")
+            raise InputError(f"{source} lacks {name}: it was saved by another network or method.")
         found, needed = (f"{x.dtype}{list(x.shape)}" for x in (arrays[name], leaf))
         if found != needed:
             raise InputError(f"{name} in {source} is {found}, but {needed} is needed.")
     if extra := sorted(arrays.keys() - wanted.keys()):
-        raise InputError(f"{source} holds {extra[0]}, which nothing here asks for: it was saved by something else.")
+        raise InputError(f"{source} holds {extra[0]}, which is not needed: it was saved by another network or method.")
     return jax.tree_util.tree_unflatten(tree, [arrays[name] for name in wanted])
 
 
 def file_of(directory: Path, iteration: int) -> Path:
+    """The path of an iteration's checkpoint."""
     return directory / f"{iteration:08}{SUFFIX}"
 
 
@@ -91,7 +92,7 @@ def saved(directory: Path) -> list[Path]:
 
 
 def also_in(directory: Path, path: Path) -> None:
-    """Put a checkpoint into a second directory, without a copy of its bytes where the file system can do that."""
+    """Put a checkpoint into a second directory, as a hard link if possible."""
     directory.mkdir(parents=True, exist_ok=True)
     target = directory / path.name
     target.unlink(missing_ok=True)

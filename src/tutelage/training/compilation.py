@@ -12,7 +12,7 @@ from tutelage.files import write_atomically
 
 
 def keep_programs() -> None:
-    """Keep compiled programs in the user's cache, or in the directory that JAX is configured with."""
+    """Keep compiled programs in the user's cache directory, or in the one that JAX is configured with."""
     share_programs()
     if jax.config.values["jax_compilation_cache_dir"]:
         return
@@ -22,10 +22,10 @@ def keep_programs() -> None:
 
 
 def share_programs() -> None:
-    """Let several processes use one directory of programs.
+    """Let several processes share one cache of programs.
 
-    JAX writes an entry in place and never replaces it. After a kill half of it stays, and every later start warns of
-    it and compiles again. With this an entry is there as a whole or not at all.
+    JAX writes an entry in place and never replaces it. After a kill, half an entry stays, and every later start warns
+    and compiles again. Here entries are written atomically.
     """
     LRUCache.put = _put  # type: ignore[method-assign]
 

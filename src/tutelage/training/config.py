@@ -1,7 +1,7 @@
-"""The configuration of a run: a frozen dataclass that is the command line, a file and a record.
+"""The configuration of a run: a frozen dataclass that defines the command line and is saved with the run.
 
-A `Setup` says what is practiced and by which networks; a `Config` adds a method, how to learn, for how long, and what
-to store. `Config.curriculum()` turns it into something that runs. Whatever cannot work is refused there, in a sentence.
+A `Setup` is a domain and its networks; a `Config` adds a method, how to learn, for how long, and what to store.
+`Config.curriculum()` builds what runs, and raises an `InputError` if the configuration cannot work.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Setup(Protocol):
     # command line passes those that it was given to `preset`.
 
     def domain(self) -> Domain:
-        """What is practiced."""
+        """The domain."""
         ...
 
     def student(self, domain: Domain) -> Network:
@@ -59,11 +59,11 @@ class Evaluation:
     """Zero-shot evaluation during training and at its end."""
 
     suite: str = ""
-    """Which benchmark of the domain; the empty string evaluates nothing."""
+    """The suite of test levels; an empty string evaluates nothing."""
     test_levels: tuple[str, ...] = ()
     """Which of its levels; all of them if none is named."""
     more_suites: tuple[str, ...] = ()
-    """Further benchmarks, on all of whose levels to evaluate as well."""
+    """More suites, on all of whose levels to evaluate as well."""
     evaluate_every: int = 0
     """Iterations between two evaluations; 0: only at the end."""
     episodes: int = 10
@@ -71,11 +71,11 @@ class Evaluation:
     final_episodes: int | None = None
     """Episodes on each test level at the end, if another number (paper: 100 in mazes, 10 in CarRacing)."""
     greedy: bool = False
-    """Take the most probable action instead of sampling one (paper: samples)."""
+    """Take the greedy action instead of sampling one (paper: samples)."""
 
     @property
     def suites(self) -> tuple[str, ...]:
-        """All benchmarks, each once."""
+        """All suites, each once."""
         return tuple(dict.fromkeys(name for name in (self.suite, *self.more_suites) if name))
 
     @property
@@ -115,20 +115,20 @@ class Config(Generic[S]):
     seed: int = 0
     """All randomness comes from this number."""
     num_envs: int = 32
-    """Levels played side by side, one in each env (paper: 32 in mazes, 16 in CarRacing)."""
+    """Levels played in parallel, one in each env (paper: 32 in mazes, 16 in CarRacing)."""
     num_steps: int = 256
     """Steps of a rollout (paper: 256 in mazes, 125 in CarRacing)."""
     anneal_lr: bool = False
     """Decay the learning rates linearly to zero over the run (paper: no)."""
     devices: int = 0
-    """Devices that share the levels; 0: as many as there are. Sums are rounded differently for each number."""
+    """Devices that share the levels; 0: all. Rounding depends on this number."""
     ppo: Annotated[PPO, OmitArgPrefixes] = PPO()
     teacher_ppo: PPO = PPO()
     evaluation: Annotated[Evaluation, OmitArgPrefixes] = Evaluation()
     storage: Annotated[Storage, OmitArgPrefixes] = Storage()
 
     def curriculum(self) -> Curriculum:
-        """The curriculum that it describes, ready to run."""
+        """The curriculum of this configuration, ready to run."""
         self.check()
         domain, learns = self.setup.domain(), self.method.generator.learns
         teacher = self.setup.teacher(domain) if learns else None
@@ -169,7 +169,7 @@ class Config(Generic[S]):
             )
 
     def test_levels(self, domain: Domain, suite: str | None = None) -> tuple[TestLevel, ...]:
-        """The benchmark to evaluate on, or a further one; empty if there is to be none."""
+        """The test levels to evaluate on, of the main suite or of another; empty if there is no suite."""
         suite = self.evaluation.suite if suite is None else suite
         names = self.evaluation.test_levels if suite == self.evaluation.suite else ()
         if not suite:
@@ -182,7 +182,7 @@ class Config(Generic[S]):
         return tuple(levels[name] for name in names) if names else tuple(levels.values())
 
     def to_json(self) -> dict[str, Json]:
-        """As plain data."""
+        """The configuration as plain data."""
         return to_plain(self)
 
     def names(self) -> list[str]:
@@ -190,12 +190,12 @@ class Config(Generic[S]):
         return names_in(self)
 
     def allowing(self) -> list[str]:
-        """The option that lets a command import what this configuration names beyond the library."""
+        """The --allow options that a command needs to import a user's own modules in this configuration."""
         modules = sorted({name.partition(":")[0] for name in self.names() if ":" in name})
         return ["--allow", *modules] if modules else []
 
     def learning(self) -> dict[str, Json]:
-        """What decides the course of learning, and must be the same to continue from a checkpoint: by dotted name."""
+        """The options that affect learning, by dotted name; to continue from a checkpoint they must be the same."""
         free = {"evaluation", "storage"} | (set() if self.anneal_lr else {"total_steps", "total_updates"})
         return flat({name: value for name, value in self.to_json().items() if name not in free})
 
@@ -219,13 +219,13 @@ class Config(Generic[S]):
 
 
 def check_seed(seed: int) -> None:
-    """Refuse seeds that JAX would take for another one: it reads 32 bits."""
+    """Refuse seeds that do not fit into 32 bits, of which JAX would use only a part."""
     if not 0 <= seed < 2**32:
         raise InputError(f"A seed is a number from 0 to {2**32 - 1}, not {seed}.")
 
 
 def _check_minibatches(parts: Parts, devices: int) -> None:
-    """Refuse numbers of minibatches that do not divide what each device has of a rollout."""
+    """Refuse numbers of minibatches that do not divide each device's part of a rollout."""
     learners: list[tuple[str, PPO, Network, int]] = [("num_minibatches", parts.ppo, parts.student, parts.num_steps)]
     if parts.teacher is not None:
         horizon = parts.domain.design.editor.horizon
@@ -242,7 +242,7 @@ def _check_minibatches(parts: Parts, devices: int) -> None:
 
 
 def _most_devices(parts: Parts) -> int:
-    """As many of the devices there are as share envs and minibatches evenly."""
+    """The most devices that can share envs and minibatches evenly."""
     for devices in range(min(jax.device_count(), parts.num_envs), 1, -1):
         if parts.num_envs % devices == 0 and devices % jax.process_count() == 0:
             with suppress(InputError):

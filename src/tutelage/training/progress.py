@@ -1,7 +1,6 @@
-"""Progress on standard error: a bar in a terminal, and a plain line now and then anywhere else.
+"""Progress on standard error: a bar in a terminal, and a plain line from time to time elsewhere.
 
-The bar takes one line of 80 columns; a second line has the latest facts. Iterations on new and on replayed levels have
-facts of their own, since a student does not do equally well on both.
+The bar takes one line of 80 columns; a second line has the latest metrics, separately for new and for replayed levels.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ WINDOW = 60.0
 
 
 class ProgressBar:
-    """Shows how far some work has come.
+    """Shows the progress of some work.
 
     with ProgressBar("plr-perp, seed 0", config.total_steps) as bar:
         bar.update(steps, metrics)  # of one more iteration
@@ -53,13 +52,13 @@ class ProgressBar:
         self.close()
 
     def stage(self, text: str) -> None:
-        """What takes long now, until the next update: beside the bar, or in a plain line."""
+        """Show what takes long now, until the next update: next to the bar, or in a plain line."""
         self._stage = text
         if not self._live:
             self.write(f"{self.title}: {text}")
 
     def update(self, count: int, metrics: Mapping[str, float] | None = None) -> None:
-        """So much more is done, in an iteration with these metrics."""
+        """Add `count` units of work, done in an iteration with these metrics."""
         self.done += count
         self._stage = ""
         self.facts |= latest(metrics or {})
@@ -81,6 +80,7 @@ class ProgressBar:
             self._live.stop()
 
     def line(self) -> str:
+        """The progress as one plain line."""
         share = f"{self.done:,} of {self.total:,} {self.unit} ({self.done / max(self.total, 1):.0%})"
         return "; ".join([f"{self.title}: {share}, {self._pace(short=False)}", *self._fact_texts()])
 
@@ -116,7 +116,7 @@ class ProgressBar:
 
 
 def latest(metrics: Mapping[str, float]) -> dict[str, str]:
-    """What an iteration's metrics say of the protagonist, under the kind of levels that it played."""
+    """The protagonist's main metrics of an iteration, by the kind of levels that it played."""
     kind = "replayed" if metrics.get("replay") else "new"
     shown = ("solved", "return", "score")
     found = [f"{name} {metrics[f'{kind}/{name}']:.2f}" for name in shown if f"{kind}/{name}" in metrics]

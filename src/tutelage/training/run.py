@@ -3,15 +3,15 @@
     RUN/
       config.json             the full configuration, and the versions of what it ran with
       metrics.csv             a row for each iteration
-      timing.csv              how long each took: apart, because it is never the same twice
+      timing.csv              how long each took: separate, because it differs between equal runs
       evaluations.csv         a row for each test level and evaluation
       episodes.csv            a row for each of their episodes
       levels/00000120.json    a snapshot of the curriculum after iteration 120
-      checkpoints/, archive/  all that is needed to continue
+      checkpoints/, archive/  everything that resume needs
       policy.safetensors      the student's parameters, and what the logs held when they were saved
-      report.html             what `tutelage report` makes of it
-      eval-*.csv, *.gif       what `tutelage eval` and `tutelage play` found; episodes-*.csv: each of eval's episodes
-      tensorboard/            what `--track tensorboard` was sent
+      report.html             written by `tutelage report`
+      eval-*.csv, *.gif       written by `tutelage eval` and `tutelage play`; episodes-*.csv: each episode of eval
+      tensorboard/            written with `--track tensorboard`
 
 run = Run.load("runs/maze-plr-perp")
 policy, carry = run.policy, run.policy.initial_carry()
@@ -51,7 +51,7 @@ from tutelage.learning.network import Network, Params
 from tutelage.learning.policy import Policy, fresh_params
 from tutelage.training import (
     checkpoints,
-    presets,  # noqa: F401, it makes the domains' setups known
+    presets,  # noqa: F401, registers the domains' setups
 )
 from tutelage.training.config import Config
 from tutelage.training.presets.choices import checked_name
@@ -62,7 +62,7 @@ EVALUATIONS, EPISODES = "evaluations.csv", "episodes.csv"
 LEVELS, CHECKPOINTS, ARCHIVE, POLICY, REPORT = "levels", "checkpoints", "archive", "policy.safetensors", "report.html"
 
 PUBLISHED = ".tutelage-published"
-"""Where a new run lies while it replaces an old one (see `storage`)."""
+"""The directory of a new run while it replaces an old one (see `storage`)."""
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The trained agents that come with the package: a directory for each, with its configuration and its policy."""
@@ -89,7 +89,7 @@ PROGRESS = Progress._fields
 """The first columns of metrics and evaluations."""
 
 CRC = "crc32"
-"""A checksum in each row of the timing: no checkpoint knows a digest of what is never the same twice."""
+"""The checksum in each row of the timing, for which checkpoints store no digest."""
 
 _KINDS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
     METRICS: dict.fromkeys(PROGRESS, int),
@@ -101,25 +101,26 @@ _KINDS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
     },
     EPISODES: {"iteration": int, "suite": str, "level": str, "episode": int, "return": float, "length": int},
 }
-"""How to read the columns of each log. Others, of metrics and of measures of episodes, are floats: NaN if empty."""
+"""How to parse the columns of each log. All other columns (metrics, measures) are floats, NaN if empty."""
 
 EVALUATION_COLUMNS, EPISODE_COLUMNS = tuple(_KINDS[EVALUATIONS]), tuple(_KINDS[EPISODES])
 
 SNAPSHOT_ENTRY = {"id", "parent", "generation", "score", "return", "about", "level"}
-"""What a snapshot says at least of each of its levels."""
+"""Keys that every entry of a snapshot has."""
 
 Row = dict[str, Any]
 
 
 class Saved(NamedTuple):
-    """What a checkpoint or a policy says of its run at the time when it was saved."""
+    """What a checkpoint or a policy records of its run."""
 
     progress: Progress
     logs: Mapping[str, Mark]
-    """What each log held, and the directory of snapshots."""
+    """The marks of each log, and of the directory of snapshots."""
 
     @classmethod
     def parse(cls, path: Path, about: Mapping[str, Json]) -> Saved:
+        """From the description in the file at `path`, or a `DamagedError`."""
         try:
             progress = Progress(*about["progress"])
             # runs of older versions have no log of episodes
@@ -134,14 +135,14 @@ class Saved(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory. Its logs are compared with what was saved of them whenever they are read."""
+    """A run directory. Whenever logs are read, they are compared with the marks in the checkpoint."""
 
     directory: Path
     config: Config[Any]
 
     @classmethod
     def load(cls, directory: str | Path, allow: Iterable[str] = ()) -> Run:
-        """Open a run. One that names code of your own needs its modules in `allow`: no file decides what code runs."""
+        """Open a run. Modules of your own that its configuration names are imported only if they are in `allow`."""
         directory = Path(directory)
         published = directory / PUBLISHED / CONFIG
         try:
@@ -163,7 +164,7 @@ class Run:
 
     @cached_property
     def domain(self) -> Domain:
-        """What was practiced."""
+        """The domain of the run."""
         return self.config.setup.domain()
 
     @cached_property
@@ -173,7 +174,7 @@ class Run:
 
     @cached_property
     def params(self) -> Params:
-        """What the student learned."""
+        """The protagonist's parameters."""
         path = self.directory / POLICY
         if not path.exists():
             raise InputError(f"{path} is not there yet: a run has a policy from its first checkpoint on.")
@@ -184,7 +185,7 @@ class Run:
 
     @cached_property
     def policy(self) -> Policy:
-        """The student, ready to act."""
+        """The protagonist as a policy."""
         return Policy(self.network, self.params)
 
     def metrics(self) -> dict[str, np.ndarray]:
@@ -205,17 +206,17 @@ class Run:
         return self._rows(EPISODES)
 
     def snapshots(self) -> list[dict[str, Json]]:
-        """What the curriculum looked like, in order of time."""
+        """Snapshots of the curriculum, in order of time."""
         with self.advising():
             return read_snapshots(self.directory / LEVELS, self.saved())
 
     def command(self, verb: str, *arguments: str) -> str:
-        """A command line for this run or one like it, which allows what the configuration names beyond the library."""
+        """A `tutelage` command for this run, with the --allow options that it needs."""
         return shlex.join(["tutelage", verb, *arguments, *self.config.allowing()])
 
     @contextmanager
     def advising(self) -> Iterator[None]:
-        """Add to an error about damaged logs what to do."""
+        """Add advice to errors about damaged logs."""
         try:
             yield
         except DamagedError as error:
@@ -224,14 +225,14 @@ class Run:
 
     def _rows(self, name: str) -> list[Row]:
         with self.advising():
-            path, saved = self.directory / name, self.saved()  # first what was saved: a log may grow meanwhile
+            path, saved = self.directory / name, self.saved()  # the marks first: a log may grow meanwhile
             data = read(path, b"")
             if saved:
                 marked(path, data, saved.logs[name])
             return parse_log(path, data)
 
     def saved(self) -> Saved | None:
-        """What the policy, or else the newest checkpoint, says of the logs; None if training has saved neither."""
+        """What the policy, or else the newest checkpoint, records of the logs; None if there is neither."""
         policy = self.directory / POLICY
         found = [policy] if policy.exists() else checkpoints.saved(self.directory / CHECKPOINTS)
         about = checkpoints.read(found[0]).about if found else {}
@@ -239,7 +240,7 @@ class Run:
 
 
 def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Run]:
-    """Open the runs at `paths`, and those inside of directories that are not runs themselves."""
+    """Open the runs at `paths`, and those inside directories that are not runs themselves."""
     found: list[Path] = []
     for path in map(Path, paths):
         if (path / CONFIG).exists() or not path.is_dir():
@@ -252,7 +253,7 @@ def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Ru
 
 
 def write_config(directory: Path, config: Config[Any]) -> None:
-    """Write the configuration and the versions of packages; nothing else of the process, such as its environment."""
+    """Write the configuration and the versions of packages, and nothing else."""
     content = {
         "tutelage": metadata.version("tutelage"),
         "packages": {name: metadata.version(name) for name in PACKAGES},
@@ -280,7 +281,7 @@ def parse_log(path: Path, data: bytes) -> list[Row]:
     """The rows of a log that holds `data`, as numbers and words.
 
     Raises:
-        DamagedError: if one of them cannot be understood.
+        DamagedError: if one of them cannot be parsed.
     """
     rows = []
     for line, row in enumerate(parse_csv(path, data), start=2):
@@ -312,6 +313,7 @@ def repaired_log(path: Path, columns: Sequence[str], iteration: int) -> bytes:
 
 
 def row_crc(row: Mapping[str, Any]) -> str:
+    """The checksum of a row of the timing."""
     return f"{zlib.crc32(','.join(str(row[name]) for name in _KINDS[TIMING]).encode()):08x}"
 
 
@@ -333,7 +335,7 @@ def snapshots_tally(directory: Path, iteration: int) -> Tally:
 
 
 def read_snapshots(directory: Path, saved: Saved | None) -> list[dict[str, Json]]:
-    """All snapshots in order of time, compared with what was saved of them.
+    """All snapshots in order of time, compared with the marks in the checkpoint.
 
     Raises:
         DamagedError: if some were changed or deleted, or are no snapshots.
@@ -348,7 +350,7 @@ def read_snapshots(directory: Path, saved: Saved | None) -> list[dict[str, Json]
 
 
 def read_snapshot(path: Path) -> dict[str, Json]:
-    """What the curriculum looked like at one time."""
+    """One snapshot of the curriculum."""
     content = read_json(path)
     entries = content.get("entries") if isinstance(content, dict) else None
     if (

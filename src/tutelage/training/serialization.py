@@ -1,8 +1,8 @@
 """Configurations as plain data, with functions and classes by name.
 
 A function or a class in a configuration is written by its name: `max-mc` if it comes with the library, `module:name` if
-it is a user's own. Reading such a file imports a module only if the caller allows that module: a file from a stranger
-must not decide what code runs.
+it is a user's own. Reading such a file imports a module only if the caller allows that module, because a file from
+someone else must not decide what code runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GENERATORS = (generators.Uniform, generators.Teacher)
 LIBRARY: dict[str, Any] = {
     thing.__name__.lower().replace("_", "-"): thing for thing in (*SCORES, *PRIORITIZATIONS, *UTILITIES, *GENERATORS)
 }
-"""What comes with the library, by the names that files and the command line use. Domains add their setups."""
+"""The library's functions and classes by their names in files and on the command line. Domains add their setups."""
 
 
 def name_of(thing: Any) -> str:
@@ -76,7 +76,7 @@ def find(name: str, allow: Iterable[str] = ()) -> Any:
 
 
 def imported(name: str) -> Any:
-    """What `module:name` stands for; the module may lie in the current directory."""
+    """The object `module:name`; the module may be in the current directory."""
     module, _, attribute = name.partition(":")
     if (here := os.getcwd()) not in sys.path:
         sys.path.append(here)
@@ -94,7 +94,7 @@ def imported(name: str) -> Any:
 
 
 def named_or_imported(name: str) -> Any:
-    """What a user names on the command line, which allows its import."""
+    """The object of this name on the command line, where naming a module allows its import."""
     return find(name, allow=[name.partition(":")[0]])
 
 
@@ -128,7 +128,7 @@ def names_in(value: Any) -> list[str]:
 
 
 def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
-    """The inverse: a value of the type `hint`.
+    """The inverse of `to_plain`: a value of the type `hint`.
 
     Raises:
         InputError: if it is of another type, or if a field is unknown or missing. `name` says where.
@@ -174,6 +174,7 @@ def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
 
 
 def is_function(hint: Any) -> bool:
+    """Whether a type hint is that of a function."""
     return hint is Callable or typing.get_origin(hint) is collections.abc.Callable
 
 

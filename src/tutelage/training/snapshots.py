@@ -1,4 +1,4 @@
-"""Snapshots of a curriculum: its levels at one moment, with scores, ancestry and true regret."""
+"""Snapshots of a curriculum: its levels at one time, with scores, ancestry and true regret."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tutelage.training.storage import protagonist
 from tutelage.types import Json, Key, Level
 
 DRAWN = 8
-"""Levels that a snapshot draws as for training."""
+"""How many levels a snapshot draws as training does."""
 
 
 class Snapshots:
-    """Looks at a curriculum's levels, and lets the protagonist play them."""
+    """Takes snapshots of a curriculum's levels, and plays them with the protagonist."""
 
     def __init__(self, curriculum: Curriculum, count: int) -> None:
         """Show up to `count` levels."""
@@ -34,7 +34,7 @@ class Snapshots:
         self._propose = jax.jit(partial(curriculum.method.generator.propose, curriculum.parts))
         known = curriculum.method.curator is not None and curriculum.parts.domain.optimal_return is not None
         self.metrics = {"buffer/true_regret": "true_regret"} if known else {}
-        """Metrics that a snapshot knows, and what it calls them."""
+        """Metrics that a snapshot adds, and their names in it."""
 
     def __call__(self, state: State, key: Key) -> dict[str, Json]:
         """The protagonist's buffer, or the generator's proposals where nothing is kept."""
@@ -54,7 +54,7 @@ class Snapshots:
             levels = jax.tree.map(lambda x: x[slots], buffer.entries.level)
             entries = [_entry(buffer, slot) for slot in slots]
             about = {"source": "buffer", "size": int(buffer.size), "capacity": len(buffer.scored_at)}
-            if buffer.size:  # some as they are drawn for training, which are not those with the highest scores
+            if buffer.size:  # drawn as for training, so not only those with the highest scores
                 draw = jax.jit(partial(sample, curator, count=DRAWN))
                 drawn = np.asarray(draw(buffer, jax.random.fold_in(key, 3)))
                 about["drawn"] = self._to_json(buffer.entries.level, drawn)
@@ -70,7 +70,7 @@ class Snapshots:
         return [to_json(jax.tree.map(lambda x, i=i: x[i], levels)) for i in places]
 
     def _true_regret(self, params: Params, buffer: Buffer, key: Key) -> float:
-        """The optimal return less the student's, the mean over a fair sample of the buffer; NaN if it is empty."""
+        """The mean of optimal − actual return over a uniform sample of the buffer; NaN if it is empty."""
         if not buffer.size:
             return float("nan")
         slot_key, play_key = jax.random.split(key)
@@ -79,10 +79,10 @@ class Snapshots:
         return float(np.mean([seen["optimal_return"] - seen["return"] for seen in found]))
 
     def _play(self, params: Params, levels: Level, count: int, key: Key) -> list[dict[str, Json]]:
-        """What is known of each level, found for as many at a time as in training."""
+        """Return and measures of each level, found for as many levels at a time as in training."""
         batch, found = self.curriculum.parts.num_envs, []
         for start in range(0, count, batch):
-            some = np.minimum(np.arange(start, start + batch), count - 1)  # the last one fills up the last batch
+            some = np.minimum(np.arange(start, start + batch), count - 1)  # padded with the last level
             keys = jax.random.split(jax.random.fold_in(key, start), batch)
             values = jax.device_get(self._inspect(params, jax.tree.map(lambda x, some=some: x[some], levels), keys))
             found += [jax.tree.map(lambda x, i=i: x[i].item(), values) for i in range(min(batch, count - start))]
@@ -113,7 +113,7 @@ def _entry(buffer: Buffer, slot: int) -> dict[str, Json]:
 
 
 def _inspect(parts: Parts, params: Params, levels: Level, keys: Key) -> dict[str, Any]:
-    """The student's mean return over an episode's longest time on levels [B, ...] with keys [B], and measures."""
+    """The student's mean return on levels [B, ...] in rollouts of `horizon` steps with keys [B], and measures."""
     domain, network = parts.domain, parts.student
     queues = jax.tree.map(lambda x: x[:, None], levels)
     rollout, _ = collect_rollout(domain.env, network, network.pack(params), keys, queues, domain.env.horizon)

@@ -1,8 +1,8 @@
-"""How a run is written, such that a kill at any moment leaves one that can be resumed.
+"""How a run is written, such that it can be resumed after a kill at any time.
 
 A new run is staged inside `.tutelage-staged/`: its configuration, empty logs and a checkpoint of iteration 0. After its
-first iteration that directory is renamed to `.tutelage-published/`. This rename is the moment at which the new run
-replaces an old one: then the old files are deleted and the new ones move up. If a kill interrupts that, the next writer
+first iteration that directory is renamed to `.tutelage-published/`. With this rename the new run replaces an old one:
+then the old files are deleted and the new ones move up. If a kill interrupts that, the next writer
 completes it; a run that was only staged is deleted.
 
 A checkpoint records the length and digest of each log. After a kill the logs are cut to that length. Logs that do not
@@ -56,14 +56,14 @@ from tutelage.types import InputError, Json
 STAGED = ".tutelage-staged"
 
 _OLD = (LEVELS, ARCHIVE, TENSORBOARD, REPORT, "eval-*.csv", "episodes-*.csv", "*.gif", "*.damaged-*")
-"""What a run that is being published does not have yet, so that it belongs to the run before it."""
+"""Files that a run does not have yet when it is published, so they belong to the old run."""
 
 
 def check_free(directory: Path, *, overwrite: bool = False) -> None:
-    """Refuse to write where something is.
+    """Check that a run can be written to a directory.
 
     Raises:
-        InputError: if there is, unless it is a run and may be overwritten.
+        InputError: if the directory is not empty, unless it is a run and may be overwritten.
     """
     if not directory.exists():
         return
@@ -84,7 +84,7 @@ def check_free(directory: Path, *, overwrite: bool = False) -> None:
 
 @contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """Be the only writer of a run, after completing what a kill interrupted.
+    """Lock a run for writing, and complete what a kill interrupted.
 
     Raises:
         InputError: if another process writes it, or if a link leads out of it.
@@ -121,8 +121,8 @@ class Restored(NamedTuple):
 def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = False) -> Restored:
     """Read the newest whole checkpoint of a run, and the logs until then. Nothing is written.
 
-    `names` are the metrics', and `like` has the shapes of a state. With `repair_logs`, what can be understood of
-    damaged logs is kept.
+    `names` are those of the metrics, and `like` has the shapes of a state. With `repair_logs`, the intact rows of
+    damaged logs are kept.
 
     Raises:
         InputError: if there is none, if it belongs to another configuration, or if logs are damaged.
@@ -187,7 +187,7 @@ class RunWriter:
     """Writes a run."""
 
     def __init__(self, run: Run, place: Path, names: Sequence[str], logs: Mapping[str, bytes], iteration: int) -> None:
-        """Use `create` or `reopen`. `place` is where the files are now, `names` are the metrics'."""
+        """Use `create` or `reopen`. `place` is where the files are now; `names` are those of the metrics."""
         self.run, self.place, self._inode = run, place, run.directory.stat()
         self._logs = {
             name: Log(place / name, columns, logs.get(name, b""), exact=name != TIMING)
@@ -206,7 +206,7 @@ class RunWriter:
 
     @classmethod
     def reopen(cls, run: Run, names: Sequence[str], restored: Restored) -> RunWriter:
-        """Continue from a checkpoint. What is left of later iterations is deleted: they come again."""
+        """Continue from a checkpoint. Files of later iterations are deleted, since these are run again."""
         directory, iteration = run.directory, restored.progress.iteration
         suffixes = {CHECKPOINTS: checkpoints.SUFFIX, ARCHIVE: checkpoints.SUFFIX, LEVELS: ".json"}
         later = [
@@ -234,7 +234,7 @@ class RunWriter:
         return writer
 
     def publish(self) -> None:
-        """Let a staged run replace what is in its directory. A run that is published stays as it is."""
+        """Replace what is in the directory by the staged run, unless this has been done."""
         if self.place == self.run.directory:
             return
         self._check_place()
@@ -245,9 +245,11 @@ class RunWriter:
             log.path = self.place / name
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
+        """Add rows to the log of this name."""
         self._logs[name].append(*({**row, CRC: row_crc(row)} if name == TIMING else row for row in rows))
 
     def snapshot(self, progress: Progress, content: Mapping[str, Json]) -> None:
+        """Write a snapshot of the curriculum."""
         self._check_place()
         path = self.place / LEVELS / f"{progress.iteration:08}.json"
         data = json.dumps(progress._asdict() | dict(content)).encode()
@@ -255,11 +257,11 @@ class RunWriter:
         self._snapshots.add(path.name.encode() + data)
 
     def checkpoint(self, state: State, progress: Progress, *, archive: bool = False) -> None:
-        """Save all that is needed to continue; with `archive` it is never deleted."""
+        """Save everything that resume needs; with `archive` the checkpoint is never deleted."""
         self._check_place()
         marks = self._marks()
         about = {"learning": self.run.config.learning(), "progress": progress, "logs": marks}
-        # into the archive first: after a kill the run resumes from there and puts it into both
+        # the archive first: after a kill between both, the run resumes from there and writes both
         path = checkpoints.file_of(self.place / (ARCHIVE if archive else CHECKPOINTS), progress.iteration)
         checkpoints.write(path, state, about)
         if archive:
@@ -292,6 +294,7 @@ def protagonist(state: State) -> Params:
 
 
 def say(sentence: str) -> None:
+    """Print a message on standard error."""
     print(f"tutelage: {sentence}", file=sys.stderr, flush=True)
 
 

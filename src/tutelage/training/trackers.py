@@ -1,4 +1,4 @@
-"""Metrics sent elsewhere as they come. Each tracker's package is imported only when it is asked for."""
+"""Trackers: metrics sent to Weights & Biases or TensorBoard, whose packages are imported only when used."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tutelage.types import InputError, Json
 TrackerName = Literal["wandb", "tensorboard"]
 
 TENSORBOARD, WANDB = "tensorboard", "wandb"
-"""The directories of their files in the run's."""
+"""Their directories inside the run directory."""
 
 
 class Tracker(Protocol):
-    """Takes scalars."""
+    """Logs scalars."""
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Numbers by name, after `step` environment steps."""
+        """Log scalars by name, after `step` environment steps."""
         ...
 
     def close(self) -> None: ...
@@ -55,6 +55,7 @@ def check_tracker(name: TrackerName | None) -> None:
 
 
 def tracker(name: TrackerName, directory: Path, config: Json) -> Tracker:
+    """Start to track the run in `directory`."""
     return (_Wandb if name == "wandb" else _TensorBoard)(_package(name), directory, config)
 
 

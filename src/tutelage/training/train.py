@@ -1,8 +1,8 @@
 """The loop around the compiled iterations: log, snapshot, evaluate, checkpoint, stop and resume.
 
 Iteration i uses `fold_in(key, i)` and every rollout begins with a reset, so a checkpoint is the state and the number of
-iterations. A run that was killed resumes from its newest whole checkpoint; what its logs say of later iterations is
-dropped and written again, bit for bit.
+iterations. A run that was killed resumes from its newest intact checkpoint; later rows of its logs are deleted and
+written again, bit for bit.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from tutelage.types import InputError, Json, Key
 
 
 class Stopped(Exception):  # noqa: N818, it is no error
-    """A signal asked the run to stop. All is saved."""
+    """The run was stopped by a signal, and all is saved."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"Stopped by {signal.Signals(number).name}; all is saved.")
         self.exit_code = 128 + number
-        """What shells expect of a process that a signal ended."""
+        """The usual exit code of a process that was ended by a signal."""
 
 
 class Programs:
-    """All that is compiled for a configuration. Runs that differ in nothing but their seeds can share it."""
+    """The compiled programs of a configuration. Runs that differ in their seed only can share them."""
 
     def __init__(self, config: Config[Any]) -> None:
-        """Put the configuration together and trace it: whatever cannot work fails here, before anything is written.
+        """Build and trace a configuration, so that errors occur before anything is written.
 
         Raises:
             InputError: with the error of a function of the user's own, or of JAX, as its cause.
@@ -57,7 +57,7 @@ class Programs:
         self.evaluators: dict[str, Evaluator] = {}
         """By suite."""
         self.last_evaluators: dict[str, Evaluator] = {}
-        """Those of the run's end."""
+        """The evaluators for the end of the run."""
         with _explaining():
             self.curriculum = config.curriculum()
             parts, devices = self.curriculum.parts, self.curriculum.mesh.size
@@ -75,9 +75,9 @@ class Programs:
             self.names = sorted(names | {*self.snapshots.metrics})
 
     def check(self, config: Config[Any]) -> None:
-        """Refuse to serve a configuration that differs in more than its seed, its length, and when it keeps what.
+        """Refuse a configuration that differs in more than its seed, its length and its storage options.
 
-        What passes is about to run, so that compilation begins here.
+        Compilation begins here.
         """
         config.check()
         if found := differences(_compiled(self.config), _compiled(config)):
@@ -87,7 +87,7 @@ class Programs:
 
 @contextmanager
 def _explaining() -> Iterator[None]:
-    """Say in a sentence why a configuration cannot be traced."""
+    """Raise `InputError` if a configuration cannot be traced."""
     try:
         yield
     except InputError:
@@ -101,7 +101,7 @@ def _explaining() -> Iterator[None]:
 
 
 class _Keys(NamedTuple):
-    """The randomness of a run, by what it is for."""
+    """The keys of a run, by their use."""
 
     init: Key
     train: Key
@@ -128,17 +128,17 @@ def train(
 
     Args:
         config: what to do.
-        directory: where to write it; not there yet, or empty.
-        overwrite: replace a run that is there already, when the first iteration of the new one has worked.
+        directory: the run directory, which is new or empty.
+        overwrite: replace an existing run, after the first iteration of the new one has succeeded.
         programs: those of another run whose configuration differs in the seed only.
         track: also send metrics there.
         quiet: no progress bar.
-        requests: those of `stop_requests`, if one is to cover several runs.
-        pause_at: save and return after so many environment steps. Nothing else changes: the run that goes on from
-            there is the run that was never paused.
+        requests: from `stop_requests`, if several runs share it.
+        pause_at: save and return after this many environment steps. Nothing else changes: resumed, the run equals
+            one that was never paused.
 
     Raises:
-        InputError: before anything is written, if it cannot work.
+        InputError: if the configuration cannot work; nothing has been written then.
         Stopped: after a request to stop, when all is saved.
     """
     directory = Path(directory)
@@ -174,18 +174,18 @@ def resume(
     repair_logs: bool = False,
     pause_at: int | None = None,
 ) -> Run:
-    """Continue a run from its newest whole checkpoint, maybe further than was planned.
+    """Continue a run from its newest intact checkpoint, optionally beyond its planned length.
 
     Args:
         directory: the run's.
-        total_steps: stop after so many environment steps, instead of those planned.
-        total_updates: stop after so many gradient updates, instead of those planned.
+        total_steps: stop after this many environment steps, instead of those planned.
+        total_updates: stop after this many gradient updates, instead of those planned.
         allow: modules of your own that the run names and that may be imported.
         programs: as in `train`.
         track: as in `train`.
         quiet: as in `train`.
         requests: as in `train`.
-        repair_logs: if logs are damaged, copy them and continue with those of their rows that are whole.
+        repair_logs: if logs are damaged, copy them and continue with their intact rows.
         pause_at: as in `train`.
 
     Raises:
@@ -199,10 +199,10 @@ def resume(
     if config.anneal_lr and config != run.config:
         raise InputError(
             "This run's learning rate falls to zero over the length that was planned at its start, so it cannot be "
-            "made longer. Train anew with more steps, or without annealing."
+            "made longer. Train again with more steps, or without annealing."
         )
     check_tracker(track)
-    if config.devices % jax.process_count():  # these processes cannot share so many, but maybe others
+    if config.devices % jax.process_count():  # these processes cannot share that number of devices, but another one
         programs = programs or Programs(replace(config, devices=0))
     programs = programs or Programs(config)
     programs.check(config)
@@ -221,12 +221,12 @@ def resume(
 def _reopen(
     stack: ExitStack, run: Run, config: Config[Any], programs: Programs, repair_logs: bool
 ) -> tuple[RunWriter, tuple[State, np.ndarray]]:
-    """Open a run to write it; and what it has come to, its state and its progress."""
+    """Open a run for writing. Returns its writer, state and progress."""
     restored = restore(run, programs.names, programs.shapes, repair_logs=repair_logs)
     progress, devices = restored.progress, programs.curriculum.mesh.size
     if devices != config.devices:
         say(
-            f"This run began on {config.devices} devices and goes on with {devices}: sums are rounded differently, so "
+            f"This run began on {config.devices} devices and continues on {devices}: sums are rounded differently, so "
             "it will not be the same bit for bit."
         )
     if config != run.config:
@@ -235,7 +235,7 @@ def _reopen(
         ):
             raise InputError(
                 f"{run.directory} has come to {progress.steps:,} steps and {progress.updates:,} updates already, "
-                "beyond what is asked for: ask for more, or train anew."
+                "beyond what is asked for: ask for more, or train again."
             )
         write_config(run.directory, config)
     writer = stack.enter_context(closing(RunWriter.reopen(Run(run.directory, config), programs.names, restored)))
@@ -243,7 +243,7 @@ def _reopen(
 
 
 class _Played(NamedTuple):
-    """An iteration that was dispatched, and whose metrics nobody has read yet."""
+    """An iteration that was dispatched and whose metrics have not been read yet."""
 
     before: Progress
     progress: Progress
@@ -263,10 +263,10 @@ def _loop(
     requests: list[int],
     pause_at: int | None,
 ) -> Run:
-    """From here to the end, or to where the run pauses. The metrics of an iteration are read while the next one runs.
+    """Run to the end, or to where the run pauses. The metrics of an iteration are read while the next one runs.
 
-    An iteration uses up the state before it. So whoever looks at a state (snapshot, evaluation, checkpoint) does it
-    before the next iteration is dispatched. Of several processes, only the one with a `writer` writes and prints.
+    An iteration donates the state before it. So snapshots, evaluations and checkpoints of a state are made before the
+    next iteration is dispatched. Of several processes, only the one with a `writer` writes and prints.
     """
     config, curriculum = run.config, programs.curriculum
     evaluation, storage, keys = config.evaluation, config.storage, _Keys.of(config)
@@ -276,14 +276,14 @@ def _loop(
     compiled = set[bool]()
 
     def log(played: _Played, more: Mapping[str, float] | None = None) -> float:
-        """Read an iteration's metrics, and write them down. When that was done."""
+        """Read an iteration's metrics and log them. Returns the time when they were there."""
         nonlocal tracking
         scalars = {name: float(x) for name, x in mesh.read(played.metrics).items()}
         check_finite(scalars, state)
         now, progress = time.perf_counter(), played.progress
         if not writer:
             return now
-        writer.publish()  # an iteration has worked
+        writer.publish()  # an iteration has succeeded
         if track and tracking is None:
             tracking = stack.enter_context(closing(tracker(track, run.directory, config.to_json())))
         seconds, steps = now - played.start, progress.steps - played.before.steps
@@ -318,7 +318,7 @@ def _loop(
             archive = storage.archive_every > 0 and now // storage.archive_every > done // storage.archive_every
             snapshot = last or _due(progress.iteration, storage.snapshot_every)
             evaluate = programs.evaluators and (last or _due(progress.iteration, evaluation.evaluate_every))
-            # asked once: what comes later stops the next iteration
+            # read once: a later signal stops the next iteration
             stopping = int(mesh.read(asked)) if asked is not None else requests[0] if requests else 0
             pausing = pause_at is not None and progress.steps >= pause_at
             checkpoint = last or stopping or pausing or archive or _due(progress.iteration, storage.checkpoint_every)
@@ -351,12 +351,12 @@ def _loop(
                 with mesh.together():
                     raise Stopped(stopping)
         with mesh.together():
-            pass  # until all is written
+            pass  # wait until all is written
     return run
 
 
 class _Replays:
-    """Decides which iterations replay, without waiting for the iteration before if that can be."""
+    """Decides which iterations replay, if possible without waiting for the iteration before."""
 
     AHEAD = 256
     """Iterations that are decided at a time."""
@@ -378,7 +378,7 @@ class _Replays:
 
 
 def _write_scores(writer: RunWriter, suite: str, scores: Iterable[Score], progress: Progress) -> dict[str, float]:
-    """Log how the protagonist did on the test levels. Means over the levels."""
+    """Log the protagonist's scores on the test levels. Returns the means over levels."""
     rows: list[dict[str, Json]] = [
         progress._asdict()
         | {
@@ -412,7 +412,7 @@ def _due(iteration: int, every: int) -> bool:
 
 
 def _compiled(config: Config[Any]) -> dict[str, Json]:
-    """What decides which programs a configuration needs, by dotted name."""
+    """The options that the compiled programs depend on, by dotted name."""
     evaluation = {f"evaluation.{name}": x for name, x in asdict(config.evaluation).items() if name != "evaluate_every"}
     shown = {"snapshot_levels": config.storage.snapshot_levels}
     return {name: x for name, x in config.learning().items() if name not in ("seed", "devices")} | evaluation | shown
@@ -420,7 +420,7 @@ def _compiled(config: Config[Any]) -> dict[str, Json]:
 
 @contextmanager
 def stop_requests() -> Iterator[list[int]]:
-    """The signals to stop that have come so far; a second interrupt does not wait for the iteration to end.
+    """The signals to stop received so far; a second interrupt does not wait for the iteration to end.
 
     A signal that is ignored, as `nohup` ignores hangups, stays ignored.
     """

@@ -1,6 +1,6 @@
 """One run or several as a single HTML page that opens anywhere: no network, no script, no other file.
 
-`page` makes the file out of sections, `sections` holds those with tables and figures, `levels` those with pictures.
+`page` renders sections as one file, `sections` builds those with tables and figures, `levels` those with pictures.
 Curves and tests show all runs; levels and videos show one run for each method, its `Example`.
 """
 
@@ -31,7 +31,7 @@ def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, qu
         quiet: no progress bar.
 
     Returns:
-        Where it is.
+        The path of the file.
 
     Raises:
         InputError: if the runs do not belong together, or the file cannot be written.

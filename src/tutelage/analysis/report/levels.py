@@ -35,7 +35,7 @@ FRAMES, SECONDS = 100, 8
 """Of one video, at most."""
 
 SIZE = 3_000_000
-"""Letters that all videos may take of the page."""
+"""Characters of the page that all videos may take."""
 
 SIDE, VIDEO_SIDE = 240, 300
 """Pixels of a picture's height. It is shown half as large, which suits screens of double density."""
@@ -45,7 +45,7 @@ PLAIN = Image.Dither.NONE
 
 
 class Example:
-    """The run that stands for all seeds of its method where levels are shown. Each level is drawn once."""
+    """The run whose levels are shown for all seeds of its method. Each level is drawn once."""
 
     def __init__(self, results: RunResults, title: str) -> None:
         self.results, self.title = results, title
@@ -57,6 +57,7 @@ class Example:
         return self.results.snapshots if self._image else []
 
     def tile(self, entry: Entry, lines: Sequence[str]) -> Tile:
+        """The picture of a level, with lines below it."""
         about = [f"{name} {value}" for name, value in entry["about"].items()]
         return Tile(self._draw(entry["level"]), ", ".join([f"level {entry[ID]}", *about]), lines)
 
@@ -82,12 +83,14 @@ def now(examples: Sequence[Example]) -> Section:
 
     about = (
         "The highest-scoring levels of the curator's buffer, or new proposals of the generator where there is no "
-        "curator. The return is the student's / the best possible, where an oracle knows that."
+        "curator. The return is the student's / the optimal one, where the domain has an oracle."
     )
     return Section("levels", "Levels now", about, _headed(examples, rows))
 
 
 def through_training(examples: Sequence[Example]) -> Section:
+    """The highest-scoring levels of several snapshots."""
+
     def rows(example: Example) -> Iterator[Block]:
         for snapshot in _spread(example.snapshots):
             yield Row(*_moment(snapshot), [example.tile(entry, _brief(entry)) for entry in snapshot["entries"][:BEST]])
@@ -99,6 +102,8 @@ def through_training(examples: Sequence[Example]) -> Section:
 
 
 def ancestry(examples: Sequence[Example]) -> Section:
+    """The edits that led to the levels with the highest scores."""
+
     def rows(example: Example) -> Iterator[Block]:
         for chain in lineages(example.snapshots, LINEAGES, NOW):
             lines = [[f"generation {x['generation']}", f"score {number(x['score'])}"] for x in _ends(chain)]
@@ -113,7 +118,7 @@ def ancestry(examples: Sequence[Example]) -> Section:
 
 
 def videos(examples: Sequence[Example]) -> Section:
-    """A few episodes of each method, on the same test levels."""
+    """Videos of a few episodes of each method, on the same test levels."""
     count = max(2, VIDEOS // len(examples))
 
     def rows(example: Example) -> Iterator[Block]:
@@ -162,9 +167,9 @@ def chosen_tests(tests: Sequence[TestLevel], rates: Mapping[str, float], count: 
 def lineages(snapshots: Sequence[Snapshot], count: int, among: int) -> list[list[Entry]]:
     """Up to `count` chains that lead to the `among` highest scores of the last snapshot, the eldest first in each.
 
-    A parent may have left the buffer: all snapshots are searched for it, and a chain begins where none knows more.
-    Each family comes first with its highest score. Then follow other branches, but no siblings and children of what is
-    shown, whose ancestors are nearly the same.
+    A parent may have left the buffer: all snapshots are searched for it, and a chain begins with the first level found.
+    The highest score of each family comes first. Other branches follow, except siblings and children of levels that
+    are shown, since their ancestors are nearly the same.
     """
     if not snapshots:
         return []
@@ -192,7 +197,7 @@ def png(picture: Any) -> str:
 def gif(pictures: Sequence[Any], milliseconds: int, size: int) -> str:
     """A video of pictures u8[H, W, 3] as a data URI, which loops. The last frame stays for a second.
 
-    A video longer than `size` letters loses every second frame until it fits, or has but a few left.
+    A video longer than `size` characters loses every second frame until it fits or only a few are left.
     """
     images = [_small(picture, VIDEO_SIDE) for picture in pictures]
     colors = np.concatenate([np.asarray(image) for image in images[:: 1 + len(images) // 8]], axis=1)

@@ -1,4 +1,4 @@
-"""What a page is made of: sections of figures, tables, rows of pictures and sentences; and how they become one file."""
+"""The parts of a page (sections of figures, tables, rows of pictures and notes), and how they become one file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Plot:
 
     @classmethod
     def of(cls, draw: Callable[..., Figure], label: str, *arguments: Any, **options: Any) -> Plot:
-        """A figure of matplotlib's, which `draw` makes in any width."""
+        """A figure of matplotlib, drawn in both widths by `draw`."""
         wide, narrow = draw(*arguments, **options), draw(*arguments, **options, width=style.NARROW)
         return cls(plots.svg(wide), plots.svg(narrow), label)
 
@@ -60,7 +60,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Row:
-    """Pictures side by side, under a line about all of them."""
+    """Pictures in a row, under a line about all of them."""
 
     title: str
     about: str
@@ -68,7 +68,7 @@ class Row:
     wraps: bool = False
     """Continue in the next line instead of scrolling sideways."""
     large: bool = False
-    """Twice as high, and as wide as that needs."""
+    """Show the pictures twice as high."""
     joined: bool = False
     """Each follows from the one before: put arrows between them."""
 
@@ -95,7 +95,7 @@ class Section:
 
 
 def render(title: str, about: str, sections: Sequence[Section]) -> str:
-    """A page of those sections that have any blocks, as one file."""
+    """The HTML of a page, with those sections that have any blocks."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tutelage.analysis.report", "."),
         autoescape=True,

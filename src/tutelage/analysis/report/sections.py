@@ -31,13 +31,13 @@ KINDS = ("new", "replayed", "edited")
 """Of levels, in the order in which a curriculum meets them."""
 
 NOT_SHOWN = (*PROGRESS, "replay", "finite")
-"""Columns that are no measurements."""
+"""Columns that are not measurements."""
 
 PERCENTILE = re.compile(r"_p\d+$")
 
 
 def overview(results: Results) -> Section:
-    """A line for each run: how far it has come, and how it does on test levels."""
+    """A row for each run: its progress, and its results on test levels."""
     head = ["run", "iterations", "steps", "of planned", "updates", "time", "steps/s"]
     tested = [_tested(run) for run in results.runs]
     columns = [*dict.fromkeys(name for each in tested for name in each)]
@@ -75,7 +75,6 @@ def training(results: Results) -> Section:
         "": "Learning",
         "levels": "On the levels it trains on",
         "buffer": "The curator's buffer",
-        "generator": "The teacher",
         "antagonist": "The antagonist",
     }
     groups: dict[str, list[str]] = {"levels": [], "": []}

@@ -106,11 +106,11 @@ class MazeDesign(Design):
         return {"blocks": blocks, "shortest_path": path, "solvable": path > 0}
 
     def image(self, level: Level) -> jax.Array:
-        """u8[H·16, W·16, 3]: a picture for people."""
+        """u8[H·16, W·16, 3]: a picture of the level."""
         return image.draw(level)
 
     def to_json(self, level: Level) -> Json:
-        """The rows of the drawing, which diffs well and can be edited by hand."""
+        """The rows of the level's drawing (`level.show`), which can be edited by hand."""
         return show(level).splitlines()
 
     def from_json(self, value: Json) -> Level:
@@ -129,7 +129,7 @@ class EditorObs(NamedTuple):
 
     grid: jax.Array  # u8[H, W, 3]: row, column, MiniGrid's code; the agent as (10, 0, direction) once it is placed
     time: jax.Array  # i32[]
-    noise: jax.Array  # f32[50], uniform in [0, 1), drawn anew at each step
+    noise: jax.Array  # f32[50], uniform in [0, 1), drawn again at each step
 
 
 class EditorState(NamedTuple):

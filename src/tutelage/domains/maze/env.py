@@ -36,7 +36,7 @@ class Obs(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A level made ready for steps."""
+    """A level, and the walls in view from each of its cells."""
 
     walls: jax.Array  # u32[4, H, W, Q]: the walls in view, for each heading and cell; Q = 2 for V = 7
     level: Level
@@ -142,7 +142,7 @@ class MazeEnv(Env):
 
 
 def wall_at(turn: int, env: MazeEnv, scene: Scene, state: State) -> jax.Array:
-    """Whether a wall is beside the agent, `turn` quarter turns to the right of where it looks: 1 at its right hand."""
+    """bool[]: whether a wall is next to the agent, `turn` quarter turns right of its heading (1: at its right)."""
     row, column = state.agent + _heading(state.direction + turn)
     return scene.level.walls[row, column].astype(jnp.float32)
 

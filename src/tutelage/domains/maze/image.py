@@ -1,4 +1,4 @@
-"""Pictures of mazes for people: levels, and states of an episode."""
+"""Pictures of mazes: levels, and states of an episode."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def frame(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
 
 
 def _seen(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
-    """bool[H, W]: the cells in the agent's view, but for those that walls hide."""
+    """bool[H, W]: the cells in the agent's view, except those that walls hide."""
     view = env.view
     forward, right = (jnp.asarray(HEADINGS)[(state.direction + turn) % 4] for turn in (0, 1))
     away = jnp.stack(jnp.indices(scene.level.walls.shape), -1) - state.agent

@@ -67,7 +67,7 @@ def below(key: Key, bound: jax.Array | int, shape: tuple[int, ...] = ()) -> jax.
 
 
 def random_cell(key: Key, among: jax.Array) -> jax.Array:
-    """i32[2]: a cell drawn uniformly from those that are true in bool[H, W], of which there must be one."""
+    """i32[2]: a cell drawn uniformly from those that are true in bool[H, W], of which there must be at least one."""
     # A rank among the candidates, found by counting: far cheaper than a random number or a sort for every cell.
     counts = jnp.cumsum(among.ravel())
     rank = below(key, counts[-1])

@@ -1,4 +1,4 @@
-"""What the best policy could do: exact breadth-first searches on a level, for optimal returns and true regret.
+"""The oracle: exact breadth-first searches on a level, for optimal returns and true regret.
 
 A set of cells is a *board*: u32[H, Q], the cells of each row as bits, Q = ⌈W / 32⌉ words a row. One step of a
 search is then a few shifts on whole rows. Everything works inside `jit` and `vmap`, on grids of any size.
@@ -21,7 +21,7 @@ Board = jax.Array
 
 
 def fewest_actions(level: Level) -> jax.Array:
-    """i32[]: how many turns and steps forward take the agent to the goal; −1 if none do."""
+    """i32[]: the fewest turns and steps forward that take the agent to the goal; −1 if it cannot be reached."""
     empty, goal = _board(~level.walls), _board(at(level.goal, level.walls.shape[0]))
     start = _board(at(level.agent, level.walls.shape[0]))
     headings = tuple(jnp.where(level.direction == heading, start, 0) for heading in range(4))
@@ -40,7 +40,7 @@ def fewest_actions(level: Level) -> jax.Array:
 
 
 def shortest_path(level: Level) -> jax.Array:
-    """i32[]: how many steps from cell to cell the shortest path takes; 0 if there is none, as in the paper."""
+    """i32[]: the length of the shortest path in cells; 0 if there is none, as in the paper."""
     empty, goal = _board(~level.walls), _board(at(level.goal, level.walls.shape[0]))
 
     def grow(reached: Board) -> Board:

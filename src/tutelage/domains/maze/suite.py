@@ -1,4 +1,4 @@
-"""Zero-shot test mazes: fixed drawings, and families from which every episode draws anew. All can be solved.
+"""Zero-shot test mazes: fixed drawings, and families from which every episode draws a new maze. All are solvable.
 
 A test maze keeps the view and the reward of the env that an agent was trained in. Its time limit is the released code's
 2·size²; the paper gives none. Labyrinth2 is Labyrinth rotated (the paper's definition), a quarter turn clockwise; the
@@ -52,11 +52,11 @@ PAPER = (
 """The mazes of the paper's table, in its order."""
 
 VALIDATION = ("SixteenRooms", "Labyrinth", "Maze")
-"""The mazes on which the paper chose its hyper-parameters."""
+"""The mazes on which the paper chose its hyperparameters."""
 
 
 def drawing(name: str) -> Level:
-    """A maze that comes with the package."""
+    """A fixed maze of the package, by name."""
     return parse((resources.files(__package__) / "mazes" / f"{name}.txt").read_text())
 
 
@@ -74,14 +74,14 @@ def paper_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
 def validation_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
     """The paper's three validation mazes, three copies of each, and perfect mazes of the same size.
 
-    For choosing hyper-parameters: copies average out the luck that an agent has with one drawing, and the paper's
-    other mazes stay unseen until the end.
+    For choosing hyperparameters: copies reduce the noise of single drawings, and the paper's other mazes stay unseen
+    until the end.
     """
     return _copies_suite(env, VALIDATION, originals=True)
 
 
 def copies_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
-    """Three copies of each of the paper's other fixed mazes: does an agent solve a maze, or only one drawing of it?"""
+    """Three copies of each of the paper's other fixed mazes, to see whether an agent solves more than one drawing."""
     return _copies_suite(env, tuple(name for name in PAPER if name in FIXED and name not in VALIDATION))
 
 
@@ -168,12 +168,12 @@ def transposed(level: Level) -> Level:
 
 
 def swapped(level: Level) -> Level:
-    """The agent starts at the goal and looks for where it started; its heading stays."""
+    """Start and goal exchanged; the agent's heading stays."""
     return level._replace(agent=level.goal, goal=level.agent)
 
 
 COPIES = {"mirrored": mirrored, "transposed": transposed, "swapped": swapped}
-"""Other drawings of the same maze, by what is done to it."""
+"""Transformations that make another drawing of the same maze."""
 
 
 def perfect_maze(key: Key, size: int) -> Level:
@@ -235,13 +235,13 @@ def simple_crossing(key: Key, size: int = 11, crossings: int = 5) -> Level:
     lines = np.arange(2, size - 2, 2)
     chosen = jax.random.permutation(river_key, 2 * len(lines)) < crossings
     walls = room(size)
-    limits = []  # for vertical and for horizontal rivers: 0, where they are, then the far border
+    limits = []  # of vertical and of horizontal walls (MiniGrid's rivers): 0, their positions, the far border
     for axis, rivers in enumerate(chosen.reshape(2, -1)):
         across = jnp.zeros(size, bool).at[lines].set(rivers)
         walls |= across[None, :] if axis == 0 else across[:, None]
         ends = jnp.sort(jnp.where(rivers, lines, size - 1))
         limits.append(jnp.concatenate([jnp.array([0]), ends, jnp.array([size - 1])]))
-    # The order in which the path crosses the rivers: a shuffle of as many turns of each kind as there are rivers.
+    # The order in which the path crosses the walls: a shuffle of as many turns of each kind as there are walls.
     order = jax.random.permutation(path_key, jnp.arange(crossings) < chosen[: len(lines)].sum())
     (columns, rows), i, j = limits, jnp.int32(0), jnp.int32(0)
     for vertical, opening_key in zip(order, opening_keys, strict=True):

@@ -3,7 +3,7 @@
 A tile is visited when a wheel touches it. Gymnasium changes its color then, or when the hull touches it. Box2D takes
 the convex hull of a tile's four corners and reports an overlap when it is less than 0.02 m (the skins of both polygons)
 away from a wheel or from one of the hull's polygons. The same answer comes from separating axes: the normals of the
-lines through any two corners (six pairs: an edge of the convex hull is one of them, and the others do no harm) and of
+lines through any two corners (six pairs, which include all edges of the convex hull; the others change nothing) and of
 the other polygon's edges.
 """
 
@@ -24,7 +24,7 @@ _PAIRS = tuple(combinations(range(4), 2))
 
 
 def outlines(corners: jax.Array) -> jax.Array:
-    """f32[32, K]: what `touching` reads of tiles with these corners [K, 4, 2].
+    """f32[32, K]: tiles with corners [K, 4, 2] in the form that `touching` takes.
 
     For each of the six axes its two components and the interval that the tile, grown by the skin, covers on
     it; then the x and the y of the corners.
@@ -48,8 +48,8 @@ def sides(car: Car) -> jax.Array:
 def touching(outline: jax.Array, center: jax.Array, side: jax.Array) -> jax.Array:
     """i32[K]: which wheels touch each tile of `outlines` f32[32, K]: bit w is wheel w.
 
-    Wheels are given by their `center` f32[4, 2] and `sides` f32[4, 2]: no angles, and one number for an answer, because
-    XLA repeats what it fuses for every tile and every reader.
+    Wheels are given by their `center` f32[4, 2] and `sides` f32[4, 2], not by angles, and the result is one number for
+    each tile: XLA would compute anything else again for every tile and every use.
     """
     x0, y0, right_x, right_y = (part[:, None] for part in (*center.T, *side.T))
     half_width, half_length = WHEEL_HALF

@@ -1,8 +1,8 @@
-"""The levels of CarRacing: Bézier tracks, drawn at random, edited by the generator or mutated (paper, appendix).
+"""The levels of CarRacing: Bézier tracks, drawn at random, built by the teacher or mutated (paper, appendix).
 
-The generator places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the field. It
+The teacher places the 12 control points one after the other on a 10×10 sketch of the inner quarter of the field. It
 sees the sketch, the time step and fresh noise numbers; cells that it has chosen are masked. A `continuous` one places
-them anywhere on the sketch, where points may share a cell.
+them anywhere on the sketch, and points may share a cell.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MIN_POINTS = 3
 REACH = PLAYFIELD / 2  # meters from the middle within which control points lie
 CIRCLE = 0.75 * REACH  # its radius, for tracks that keep near one
 RELEASED_SPACING = 0.7 / MAX_POINTS * PLAYFIELD  # meters between control points in the released code
-DRAWS = 200  # after which control points that are too close together are taken all the same (released code)
+DRAWS = 200  # after which control points are taken even if they are too close together (released code)
 
 
 class EditorObs(NamedTuple):
-    """What the generator sees."""
+    """What the teacher sees."""
 
     sketch: jax.Array  # f32[10, 10] 1 where there is a control point
     time: jax.Array  # i32[] points placed so far
@@ -44,7 +44,7 @@ class EditorState(NamedTuple):
 
 @dataclass(frozen=True)
 class RacingEditor(Env):
-    """The generator's MDP: twelve steps, each the choice of a cell or, if `continuous`, of a place on the sketch.
+    """The teacher's MDP: twelve steps, each the choice of a cell or, if `continuous`, of a place on the sketch.
 
     It has no reward of its own.
     """
@@ -88,7 +88,7 @@ class RacingDesign(Design):
     """Tracks of 3 to 12 control points.
 
     The paper draws control points within B/2 of the center of a field of size B. We read B as Gymnasium's PLAYFIELD,
-    333 m, which the released code's points fit, too; of twice that, roads would leave the field.
+    333 m, which agrees with the released code; with twice that, roads would leave the field.
     """
 
     disc: bool = True
@@ -100,22 +100,22 @@ class RacingDesign(Design):
     bumps: float | None = None
     """Meters by which random tracks leave a circle, which is easier (paper: None, points anywhere in the disc)."""
     noise: int = 16
-    """Random numbers that the generator gets at each step (paper: 16; released code: 4)."""
+    """Random numbers that the teacher sees at each step (paper: 16; released code: 4)."""
     continuous: bool = False
-    """Let the generator place control points anywhere, by Beta distributions, instead of choosing cells of its sketch
+    """Let the teacher place control points anywhere, by Beta distributions, instead of choosing cells of its sketch
     (released code: no)."""
 
     def __post_init__(self) -> None:
         if self.bumps is not None and not 0 <= self.bumps <= REACH - CIRCLE:
             raise InputError(f"Bumps are 0 to {REACH - CIRCLE:.0f} m high, or None; got {self.bumps}.")
         if self.noise < 0:
-            raise InputError(f"The generator gets 0 or more random numbers; got noise={self.noise}.")
+            raise InputError(f"The teacher sees 0 or more random numbers; got noise={self.noise}.")
         if not self.spacing >= 0:
             raise InputError(f"The spacing of control points is 0 m or more; got {self.spacing}.")
 
     @property
     def editor(self) -> RacingEditor:
-        """The generator's MDP."""
+        """The teacher's MDP."""
         return RacingEditor(self.noise, self.continuous)
 
     def sample(self, key: Key) -> Level:
@@ -158,7 +158,7 @@ class RacingDesign(Design):
     def build(self, key: Key, state: EditorState) -> Level:
         """The track through the points that an editor has placed.
 
-        Each is moved by at most half a meter if they could lie anywhere: no road leads from a point to itself.
+        If `continuous`, each is moved by at most half a meter, so that no two are equal.
         """
         points = state.points
         if self.continuous:
@@ -258,4 +258,4 @@ class RacingDesign(Design):
 
 
 BEZIER_TRACKS = RacingDesign()
-"""The paper's."""
+"""The paper's design."""

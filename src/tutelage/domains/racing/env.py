@@ -29,9 +29,9 @@ class View:
     crop: bool = False
     """Cut the dashboard and six columns at each side off the 96×96 pixels (paper: no)."""
     gray: bool = False
-    """See no colors (paper: no)."""
+    """See gray instead of colors (paper: no)."""
     shrink: int = 1
-    """Average so many pixels along each side into one (paper: 1)."""
+    """Average squares of this many pixels on a side into one (paper: 1)."""
     stack: int = 1
     """Frames seen at once, eight frames apart (paper: 1; released code: 4)."""
     zoom: bool = True
@@ -83,7 +83,7 @@ class Scene(NamedTuple):
 
 
 class State(NamedTuple):
-    """An episode under way."""
+    """The state of an episode."""
 
     car: Car
     on_road: jax.Array  # bool[4] wheels that touched a tile when the last frame began
@@ -99,7 +99,7 @@ class _Drive(NamedTuple):
     """What changes from frame to frame within one action."""
 
     state: State  # of the K candidate tiles alone; `touched` and `seen` are left out
-    side: jax.Array  # f32[5, 2] of the bodies; here, so that it is worked out once a frame
+    side: jax.Array  # f32[5, 2] of the bodies; here, so that it is computed once a frame
     hull: jax.Array  # f32[2, 2] its position and side when the last frame began
     reward: jax.Array  # f32[]
     terminated: jax.Array  # bool[]

@@ -1,4 +1,4 @@
-"""Pictures for people: a track from above, and a moment of an episode."""
+"""Pictures of tracks from above, and frames of videos."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAR = (204, 0, 0)  # of the dot that stands for the car, which would be a pixel 
 RED = np.array([255.0, 0, 0])  # of curbs
 
 LARGEST = 512
-"""Pixels along the side of a moment's map, at most."""
+"""Pixels along the side of the map in a frame, at most."""
 
 
 def birds_eye(line: track.CenterLine, size: int = 384, extent: float = 192.0) -> jax.Array:

@@ -1,4 +1,4 @@
-"""What lies over the road in a frame: the car, and the dashboard at the bottom.
+"""What is drawn over the road in a frame: the car, and the dashboard at the bottom.
 
 The dashboard shows the score, the speed, four wheel speeds, the steering and the turning rate. Gymnasium draws it on
 1000×100 pixels and averages them down to 96×12. Bars are rectangles, so their share of a pixel is a product of two
@@ -71,7 +71,7 @@ def within(value: jax.Array, half: jax.Array, blur: jax.Array) -> jax.Array:
 
 
 class Wheels(NamedTuple):
-    """The wheels as the hull sees them, also worked out once for all pixels."""
+    """The wheels relative to the hull, computed once for all pixels."""
 
     place: jax.Array  # f32[4, 2] from the hull's origin, meters
     cos: jax.Array  # f32[4] of the steering
@@ -82,6 +82,7 @@ class Wheels(NamedTuple):
 
 
 def wheels(car: Car) -> Wheels:
+    """The wheels of a car as they are drawn."""
     steer = car.angle[1:] - car.angle[0]
     ends = jnp.stack([car.phase, car.phase + 1.2])
     seen = jnp.sin(ends) <= 0

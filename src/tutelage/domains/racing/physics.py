@@ -164,7 +164,7 @@ def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
 
 
 def _steer(car: Car, motor: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The joints' speeds f32[4] when the steering wants `motor` f32[4], and their limits' new impulses f32[4].
+    """The joints' speeds f32[4] for the motor speeds `motor` f32[4], and their limits' new impulses f32[4].
 
     `limit` f32[4] is the side (−1, 0, 1) on which a joint is at its limit. There, motor and limit work against each
     other: in each of Box2D's iterations the motor adds its impulse and the limit takes it back, so that the wheel rests
@@ -182,7 +182,7 @@ def _steer(car: Car, motor: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax
 
 
 def _tires(car: Car, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> tuple[Car, jax.Array]:
-    """Engine, brakes and friction: the car rolling anew, and the forces f32[4, 2] on its wheels."""
+    """Engine, brakes and friction: the car with new rolling speeds, and the forces f32[4, 2] on its wheels."""
     gas = car.gas + jnp.minimum(jnp.clip(gas, 0, 1) - car.gas, 0.1)
     drive = jnp.array([0.0, 0.0, 1.0, 1.0]) * gas
     roll = car.roll + DT * ENGINE_POWER / WHEEL_INERTIA * drive / (jnp.abs(car.roll) + 5.0)
@@ -206,7 +206,7 @@ def _tires(car: Car, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> tu
 
 
 def _solve_velocity(car: Car, force: jax.Array, motor: jax.Array) -> Car:
-    """The velocities that keep momentum, the joints together and the wheels turning at `motor` f32[4]."""
+    """The velocities that conserve momentum, keep the joints together and turn the wheels at `motor` f32[4]."""
     arm = rotate(car.angle[0], jnp.asarray(ARMS, jnp.float32))
     pushed = car.velocity[1:] + DT / WHEEL_MASS * force
     total = MASS + 4 * WHEEL_MASS

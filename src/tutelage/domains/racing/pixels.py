@@ -77,7 +77,7 @@ def _rounded(quarters: jax.Array) -> jax.Array:
 
 
 class _Camera(NamedTuple):
-    """All that a pixel needs to know; worked out once, since XLA would do it anew for every pixel."""
+    """What each pixel depends on, computed once; XLA would otherwise compute it again for every pixel."""
 
     x: jax.Array  # f32[] the eye
     y: jax.Array  # f32[]
@@ -115,7 +115,7 @@ def _camera(canvas: Canvas, car: Car, zoom: jax.Array) -> _Camera:
 def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera, shade: jax.Array) -> jax.Array:
     """i32[84, 96]: field, grass, road and curbs, three colors in ten bits each, in quarters of a level.
 
-    Packed, because XLA would otherwise work out everything again for each color. `shade` f32[L] is what each
+    Packed, because XLA would otherwise compute everything again for each color. `shade` f32[L] is what each
     tile adds to gray.
     """
     right = jnp.asarray(PIXEL[0] * (np.arange(SIDE) + 0.5) - EYE[0], jnp.float32)
@@ -156,8 +156,8 @@ def _draw_road(canvas: Canvas, field: float, picture: jax.Array, camera: _Camera
 def _look_up(picture: jax.Array, index: jax.Array, shade: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
     """Four u32[H, W], texels at and around `index` i32[H, W], and four f32[H, W], the shades of their tiles.
 
-    Views are served one after the other, each with a picture out of the whole batch: batched gathers would be
-    fused into all that reads them, and a loop over pictures would copy each.
+    Views are processed one after the other, each with its picture out of the whole batch: batched gathers would be
+    fused into every use of their results, and a loop over pictures would copy each.
     """
     side = picture.shape[1]
 
@@ -195,13 +195,13 @@ def _look_up(picture: jax.Array, index: jax.Array, shade: jax.Array) -> tuple[li
 
 
 def _materialize(tree: Any) -> Any:
-    """The same, but out of the reach of fusion: a loop over the batch, whose results must be in memory."""
+    """The same values in memory: a loop over the batch, which XLA cannot fuse with what follows."""
     flat, restore = ravel_pytree(tree)
     return restore(sequential_vmap(lambda value: value)(flat))
 
 
 def _take(values: jax.Array, index: jax.Array) -> jax.Array:
-    """values[index], where no index is out of bounds; to check that would cost more than to look up."""
+    """values[index] for indices within bounds; checking them would cost more than the lookup."""
     return values.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 

@@ -1,4 +1,4 @@
-"""Zero-shot benchmarks: 20 F1 circuits, ten Bézier tracks never trained on, and the original CarRacing.
+"""Zero-shot suites: 20 F1 circuits, ten held-out Bézier tracks, and the original CarRacing.
 
 Circuits are closed splines fitted by `tools/fit_circuits.py` to the surveyed center lines of the f1-circuits
 collection (T. Bacinger, MIT license), scaled to the lengths and run with the frame limits of the paper's
@@ -54,6 +54,7 @@ def circuits() -> tuple[Circuit, ...]:
 
 
 def circuit(name: str) -> Circuit:
+    """A circuit by its name."""
     for candidate in circuits():
         if candidate.name == name:
             return candidate
@@ -63,7 +64,7 @@ def circuit(name: str) -> Circuit:
 def basis(u: np.ndarray, n: int) -> np.ndarray:
     """f64[U, n]: the weight of each of n ≥ 4 control points of a closed uniform cubic B-spline at parameters u [U].
 
-    The curve runs once around its control points while u goes from 0 to n, and is the same from either side.
+    The curve goes once around its control points as u goes from 0 to n.
     """
     whole = np.floor(u).astype(int)
     t = u - whole
@@ -99,7 +100,7 @@ def _lines() -> tuple[track.CenterLine, ...]:
 def f1(view: View, frames: Mapping[str, int] | None = None) -> tuple[TestLevel, ...]:
     """The 20 circuits, some with other limits than the paper's if they are named in `frames`.
 
-    Their buffers have one size, so that a program serves all that have the same limit.
+    Their arrays have one shape, so that circuits with the same limit share a program.
     """
     canvas, limits = _canvas(_lines()), {each.name: each.frames for each in circuits()} | dict(frames or {})
     roads = zip(limits.items(), _lines(), strict=True)
@@ -107,7 +108,7 @@ def f1(view: View, frames: Mapping[str, int] | None = None) -> tuple[TestLevel, 
 
 
 def bezier(view: View) -> tuple[TestLevel, ...]:
-    """Ten Bézier tracks that are the same for everybody, with control points from the whole square."""
+    """Ten fixed Bézier tracks, with control points from the whole square."""
     env = gymnasium_rules(RacingEnv(view=view))
     return tuple(TestLevel(f"Bezier{i + 1}", env, partial(_held_out, i)) for i in range(HELD_OUT))
 

@@ -2,7 +2,7 @@
 
 A texel is one u32: how much of it road covers (7 bits), white curb (6) and red curb (6), and the tile on top
 (13), whose gray depends on whether the car has touched it. Tiles are painted in order, as Gymnasium does, each
-into a small window. A pyramid of halved copies lies beside the full one in the same array, for the zoom of
+into a small window. A pyramid of halved copies is in the same array as the full one, for the zoom of
 the first second.
 """
 
@@ -73,7 +73,7 @@ def unpack(texel: jax.Array) -> Paint:
     """The inverse of `pack`, up to rounding."""
 
     def share(value: jax.Array, bits: int) -> jax.Array:
-        # By way of i32, which CPUs can turn into floats many at a time.
+        # Through i32, whose conversion to floats is vectorized on CPUs.
         return (value & (2**bits - 1)).astype(jnp.int32).astype(jnp.float32) * (1 / (2**bits - 1))
 
     return Paint(
@@ -110,7 +110,7 @@ def _planes(line: track.CenterLine, corners: jax.Array) -> jax.Array:
         edge = b - a
         normal = jnp.stack([-edge[:, 1], edge[:, 0]], -1)
         facing = (normal * inwards).sum(-1, keepdims=True)
-        # Where a bend turns about this very side, its edge is next to nothing and may point anywhere.
+        # Where a bend turns about this side, its edge is very short and may point anywhere.
         along = jnp.abs(facing) > 0.5 * jnp.sqrt((edge**2).sum(-1, keepdims=True))
         normal = jnp.where(along, unit(normal) * jnp.sign(facing), inwards)
         outer = jnp.where((edge * normal).sum(-1, keepdims=True) < 0, b, a)

@@ -34,7 +34,7 @@ CLOSEST = 0.1  # meters between control points
 SHORTEST = 1e-3  # meters of road in a tile
 FARTHEST = 1e6  # meters from the origin: beyond it, 32 bits do not resolve a wheel
 OPEN = 0.12  # the longest straight that may close a line, as a share of its length: the 20 circuits' are up to 0.111
-SKETCH = 10  # cells on a side of the generator's sketch
+SKETCH = 10  # cells on a side of the teacher's sketch
 MAX_TILES = 2**13  # whose numbers a texel can hold
 
 
@@ -115,7 +115,7 @@ def _wrap(offset: int | jax.Array, size: int, count: jax.Array) -> jax.Array:
 
 
 def right(heading: jax.Array) -> jax.Array:
-    """f32[..., 2]: the unit vector towards the right side of the road."""
+    """f32[..., 2]: the unit vector toward the right side of the road."""
     return jnp.stack([jnp.cos(heading), jnp.sin(heading)], -1)
 
 
@@ -135,7 +135,7 @@ def tiles(line: CenterLine) -> jax.Array:
 def curbs(line: CenterLine) -> tuple[jax.Array, jax.Array]:
     """Red and white curbs on hard turns: bool[L] which tiles have one, f32[L, 4, 2] its corners.
 
-    Gymnasium's rule, but for the one curb it misplaces where its own heading jumps by 2π.
+    Gymnasium's rule, except for the one curb that it misplaces where its heading jumps by 2π.
     """
     size = line.points.shape[0]
     back = previous(line)
@@ -284,8 +284,9 @@ def from_rows(rows: ArrayLike, size: int) -> CenterLine:
 
 
 def check_size(size: int) -> None:
+    """Refuse center lines of too few or too many points."""
     if not 3 <= size <= MAX_TILES:
-        raise InputError(f"A center line has 3 to {MAX_TILES} points, as many as a texture can tell apart; got {size}.")
+        raise InputError(f"A center line has 3 to {MAX_TILES} points, the most that a texture can number; got {size}.")
 
 
 def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:

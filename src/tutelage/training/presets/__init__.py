@@ -14,7 +14,7 @@ LIBRARY |= SETUPS
 
 
 def setup_named(name: str) -> type[Setup]:
-    """A setup that comes with the library, or a user's own as `module:Class`, which is imported, also from here."""
+    """A setup of the library, or a user's own as `module:Class`, which is imported, also from the current directory."""
     module, colon, attribute = name.partition(":")
     if not colon:
         if name not in SETUPS:

@@ -1,4 +1,4 @@
-"""What the presets of all domains need."""
+"""Functions that the presets of all domains share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def with_curator(method: Method, **changes: Any) -> Method:
 
 
 def checked_name(what: str, name: str, known: Iterable[str]) -> str:
-    """The name, if it is one of those known; otherwise an `InputError` that suggests the nearest."""
+    """The name, if it is one of `known`; otherwise an `InputError` that suggests the nearest."""
     known = list(known)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)

@@ -1,4 +1,4 @@
-"""CarRacing as something to train on: options, networks and presets (paper, section 6.2 and its appendix)."""
+"""CarRacing: options, networks and presets (paper, section 6.2 and the appendix)."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _released(method: Method) -> Config[RacingSetup]:
 
 
 def _laptop(method: Method) -> Config[RacingSetup]:
-    """Learning that can be watched: a ninth of the pixels in gray, rounder tracks, and a first policy that drives."""
+    """Learns in minutes: a ninth of the pixels, in gray; rounder tracks; an untrained policy that hardly brakes."""
     quick = replace(PAPER_PPO, gae_lambda=0.95, epochs=4, num_minibatches=8, value_loss="huber", learning_rate=5e-4)
     return replace(
         _paper(method),
@@ -174,7 +174,7 @@ def _laptop(method: Method) -> Config[RacingSetup]:
 
 
 def _tiny(method: Method) -> Config[RacingSetup]:
-    """A minute or two, most of it to compile, to see that everything works; nothing is learned."""
+    """A minute or two, mostly compilation, to see that everything works; nothing is learned."""
     small = replace(PAPER_PPO, epochs=2, num_minibatches=2)
     return replace(
         _paper(method),
