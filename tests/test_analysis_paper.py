@@ -15,7 +15,7 @@ from made_up_curricula import add_complexity, entry, write_snapshot
 from made_up_runs import LEVELS, made_up_config, write_run
 from scipy import stats
 
-from tutelage.analysis.paper import CLAIMS, Paper, contest, paper, published
+from tutelage.analysis.paper import CLAIMS, Paper, contest, paper, published, regret_contests
 from tutelage.analysis.policies import PolicyScore
 from tutelage.analysis.results import Results, find_results
 from tutelage.cli import main
@@ -207,6 +207,34 @@ def test_equal_updates_are_on_the_line_between_evaluations(runs: Path):
         times = sorted(scores)
         by_hand.append(np.interp(min(ends), times, [np.mean(scores[time]) for time in times]))
     assert found["other_mean"] == pytest.approx(np.mean(by_hand))
+
+
+def test_runs_evaluated_only_at_their_ends_are_compared_there(runs: Path):
+    study = Results(find_results([runs / "maze" / "dr", runs / "maze" / "plr-perp"])).study()
+    ends = {
+        label: tuple(
+            replace(x, **{name: getattr(x, name)[-1:] for name in ("steps", "updates", "scores")}) for x in own
+        )
+        for label, own in study.histories.items()
+    }
+    found = contest(replace(study, histories=ends), "plr-perp", "dr", "updates")
+    assert found["time"] is None
+    for column, method in (("mean", "plr-perp"), ("other_mean", "dr")):
+        own = [np.mean([*last(runs / "maze" / method / str(seed), "solved").values()]) for seed in range(SEEDS)]
+        assert found[column] == pytest.approx(np.mean(own))
+
+
+def test_lower_regret_is_a_claim_of_its_own(runs: Path, written: Path):
+    found = [row for row in rows(written / "maze-claims.csv") if row["metric"].startswith("regret")]
+    assert {row["claim"] for row in found} == {"PLR⊥ > DR", "PLR⊥ > PLR", "PLR⊥ > PAIRED", "REPAIRED > PAIRED"}
+    [row] = [row for row in found if row["claim"] == "PLR⊥ > DR"]
+    assert float(row["mean"]) == float(row["other_mean"]) == pytest.approx(0.33)
+    results = Results(find_results([runs / "maze" / "dr", runs / "maze" / "plr-perp"]))
+    for seed, run in enumerate(results.groups["plr-perp"]):
+        run.tests[:] = [replace(score, regret_worst_1=0.01 * seed) for score in run.tests]
+    [row] = regret_contests(results, "plr-perp", "dr")
+    test = stats.ttest_ind([0.0, 0.01, 0.02], [0.3, 0.33, 0.36], equal_var=False)
+    assert (row["difference"], row["p"]) == pytest.approx((0.01 - 0.33, test.pvalue))
 
 
 def test_minimum_returns_come_from_the_episodes(runs: Path, written: Path):

@@ -74,6 +74,8 @@ CLAIMS = {
         Claim("repaired", "paired"),
         Claim("plr", "paired"),
         Claim("plr-perp", "paired"),
+        Claim("dr", "minimax"),
+        Claim("paired", "minimax"),
     ),
     "racing": (
         *(Claim("plr-perp", other) for other in ("dr", "paired", "repaired", "plr")),
@@ -82,6 +84,9 @@ CLAIMS = {
     ),
 }
 """The paper's claims by domain, about means over test levels."""
+
+MINIMAX_REGRET = ("plr-perp", "repaired")
+"""Methods that minimize the worst-case regret in equilibrium (Corollaries 1 and 2)."""
 
 
 @dataclass(frozen=True)
@@ -443,41 +448,86 @@ def _claims(part: _Part, source: _Source) -> Exhibit:
         if not pairs:
             lacking.append(f"{display(claim.better)} > {display(claim.worse)}")
         for first, second in pairs:
-            about = {"claim": f"{display(first)} > {display(second)}", "at": claim.at}
+            about = {"claim": f"{display(first)} > {display(second)}", "metric": study.metric, "at": claim.at}
             rows.append(about | contest(study, first, second, claim.at))
+            if claim.better in MINIMAX_REGRET:
+                rows += [about | found for found in regret_contests(source.results, first, second)]
     if not rows:
         raise InputError(f"There are no two methods of which the paper claims anything: {'; '.join(lacking)}.")
     for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
+        better = (row["difference"] > 0) == (row["metric"] == study.metric)  # regret should be lower
         row["corrected_p"] = float(p)
-        row["verdict"] = "not decided" if not p < 0.05 else "holds" if row["difference"] > 0 else "the opposite holds"
-    digits = 0 if study.metric == "return" and source.results.domain == "racing" else 2
-    cells = [
-        [
-            row["claim"],
-            f"{row['time']:,} {row['at']}",
-            f"{row['runs']} and {row['other_runs']}",
-            f"{decimal(row['mean'], digits)} and {decimal(row['other_mean'], digits)}",
-            decimal(row["difference"], digits, "+"),
-            decimal(row["effect"], 2, "+"),
-            probability(row["p"]),
-            probability(row["corrected_p"]),
-            row["verdict"],
-        ]
-        for row in rows
+        row["verdict"] = "not decided" if not p < 0.05 else "holds" if better else "the opposite holds"
+    coarse = 0 if study.metric == "return" and source.results.domain == "racing" else 2
+    cells = []
+    for row in rows:
+        digits = coarse if row["metric"] == study.metric else 3
+        cells.append(
+            [
+                row["claim"],
+                row["metric"],
+                "the end" if row["time"] is None else f"{row['time']:,} {row['at']}",
+                f"{row['runs']} and {row['other_runs']}",
+                f"{decimal(row['mean'], digits)} and {decimal(row['other_mean'], digits)}",
+                decimal(row["difference"], digits, "+"),
+                decimal(row["effect"], 2, "+"),
+                probability(row["p"]),
+                probability(row["corrected_p"]),
+                row["verdict"],
+            ]
+        )
+    head = [
+        "claim of the paper",
+        "metric",
+        "after",
+        "runs",
+        "means",
+        "difference",
+        "Hedges' g",
+        "p",
+        "p (Holm)",
+        "here",
     ]
-    head = ["claim of the paper", "after", "runs", "means", "difference", "Hedges' g", "p", "p (Holm)", "here"]
     caption = f"Welch's test of runs' means over the suite {study.suite}, on lines between evaluations"
+    if any(row["metric"] != study.metric for row in rows):
+        caption += "; and of true regret on the worst levels of the suite robustness, which should be lower"
     setting = source.setting() + (f" Without runs: {'; '.join(lacking)}." if lacking else "")
     return part.exhibit(setting, tables=[Table(head, cells, caption)], rows=rows)
 
 
 def contest(study: Study, first: str, second: str, at: Clock) -> dict[str, Any]:
-    """One method against another at the last point that both have reached: means, Welch's test and Hedges' g."""
+    """One method against another: means, Welch's test and Hedges' g.
+
+    They are compared at the last point that all runs have reached. If a run has no evaluation until then, all are
+    compared at their ends, and the time is None.
+    """
     groups = study.histories[first], study.histories[second]
     time = min(int(history.clock(at)[-1]) for group in groups for history in group)
     found = [[history.at(time, at) for history in group] for group in groups]
-    x, y = (np.array([np.nan if scores is None else scores.mean() for scores in group]) for group in found)
-    about = {"time": time, "runs": len(x), "other_runs": len(y), "mean": float(mean(x)), "other_mean": float(mean(y))}
+    ends = any(scores is None for group in found for scores in group)
+    if ends:
+        found = [[history.scores[-1] for history in group] for group in groups]
+    x, y = (np.array([scores.mean() for scores in group if scores is not None]) for group in found)
+    return {"time": None if ends else time} | _contest(x, y)
+
+
+def regret_contests(results: Results, first: str, second: str) -> list[dict[str, Any]]:
+    """The same for the worst 1 % of true regret, on each level of the suite `robustness`, at the end of training."""
+    found: tuple[dict[str, list[float]], ...] = ({}, {})
+    for levels, label in zip(found, (first, second), strict=True):
+        for score in (score for run in results.groups[label] for score in run.tests):
+            if score.suite == "robustness" and not score.is_baseline and score.regret_worst_1 is not None:
+                levels.setdefault(score.level, []).append(score.regret_worst_1)
+    return [
+        {"metric": f"regret, worst 1 %, {level}", "at": "end", "time": None}
+        | _contest(*(np.array(levels[level]) for levels in found))
+        for level in found[0]
+        if level in found[1]
+    ]
+
+
+def _contest(x: Scores, y: Scores) -> dict[str, Any]:
+    about = {"runs": len(x), "other_runs": len(y), "mean": float(mean(x)), "other_mean": float(mean(y))}
     return about | welch(x, y)._asdict() | {"effect": hedges_g(x, y)}
 
 
