@@ -361,7 +361,7 @@ def check_suites(domain: Domain, *, key: Key | None = None) -> None:
             _check_frame(domain, entry.env, entry.draw, key)
             level = jax.eval_shape(entry.draw, key)
             _check_oracle_type(domain, entry.env, level)
-            # `valid` need not know levels of other shapes than the design's own
+            # `valid` need not support levels of other shapes than the design's own
             _require(
                 _retyped(jax.eval_shape(design.sample, key), level) or design.valid(entry.draw(key)),
                 f"{what} draws a level that `design.valid` refuses; draw a valid one.",

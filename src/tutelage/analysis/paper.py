@@ -86,7 +86,7 @@ CLAIMS = {
 """The paper's claims by domain, about means over test levels."""
 
 MINIMAX_REGRET = ("plr-perp", "repaired")
-"""Methods that minimize the worst-case regret in equilibrium (Corollaries 1 and 2)."""
+"""Methods that minimize the worst-case regret in equilibrium (Corollary 2)."""
 
 
 @dataclass(frozen=True)

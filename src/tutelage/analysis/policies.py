@@ -1,4 +1,4 @@
-"""How policies do on test levels: rows of one table, from episodes or from the file that `tutelage eval` writes."""
+"""Results of policies on test levels: rows of one table, from episodes or from the file that `tutelage eval` writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BASELINES = ("untrained", "random", "optimal")
 
 @dataclass(frozen=True)
 class PolicyScore:
-    """A policy on one test level. The fields are the columns of the file; `value` stands for the column `return`."""
+    """A policy on one test level. The fields are the columns of the file; `value` is the column `return`."""
 
     policy: str
     """A run's directory, or a baseline."""
@@ -37,7 +37,7 @@ class PolicyScore:
     greedy: bool | None
     """None where no policy played."""
     solved: float | None
-    """The share of solved episodes; None if the domain does not say what is solved."""
+    """The share of solved episodes; None if the domain has no `solved_above`."""
     solved_low: float | None
     solved_high: float | None
     """Wilson's 95 % interval."""
@@ -58,6 +58,7 @@ class PolicyScore:
 
     @classmethod
     def of(cls, score: Score, policy: str, suite: str, greedy: bool | None, steps: int | None = None) -> PolicyScore:
+        """Summarize the episodes of an evaluation on one level."""
         about = policy, steps, suite, score.level, score.episodes, greedy
         low, high = (None, None) if score.solved is None else wilson(score.solved, score.episodes)[1:]
         means = score.mean_return, score.return_error, score.mean_length
@@ -71,6 +72,7 @@ class PolicyScore:
         return self.policy in BASELINES and self.steps is None
 
     def row(self) -> dict[str, Any]:
+        """The values by column of the file."""
         return {column: getattr(self, name) for name, column in COLUMNS.items()} | dict(self.measures)
 
 
@@ -79,7 +81,7 @@ COLUMNS = {x.name: "return" if x.name == "value" else x.name for x in fields(Pol
 
 
 def episodes_file(path: Path) -> Path:
-    """The file of all episodes beside a table of `tutelage eval`: episodes-f1.csv beside eval-f1.csv."""
+    """The file of all episodes that belongs to a table of `tutelage eval`: episodes-f1.csv to eval-f1.csv."""
     return path.with_name(f"episodes-{path.name.removeprefix('eval-')}")
 
 

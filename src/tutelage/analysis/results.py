@@ -198,7 +198,7 @@ class StudyRun(RunResults):
             return parse(self.rows[name])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"What {name} says of {self.directory} cannot be read ({error!r}): make it again with tutelage study "
+                f"The rows of {self.directory} in {name} cannot be read ({error!r}): make it again with tutelage study "
                 "results."
             ) from None
 

@@ -232,8 +232,8 @@ def wilson(rate: float, episodes: float, confidence: float = 0.95) -> Estimate:
 def rate_interval(rates: Scores, episodes: int) -> Estimate:
     """The mean of R runs' rates [R], each of `episodes` episodes, and Wilson's interval for it.
 
-    Episodes of one run share a policy, so they are not independent samples of the method. The interval counts as many
-    episodes as the standard error e between runs says they are worth, n = p(1 − p)/e², and never more than there were.
+    Episodes of one run share a policy, so they are not independent samples of the method. The interval uses the
+    effective number of episodes from the standard error e between runs, n = p(1 − p)/e², at most their true number.
     A single run has no such error: its interval covers other episodes of this run, not other runs.
     """
     rate, error, most = float(mean(rates)), float(standard_error(rates)), float(len(rates) * episodes)

@@ -53,7 +53,7 @@ RC: dict[str, Any] = {
     "legend.title_fontsize": 11,
     "lines.linewidth": 1.6,
     "figure.dpi": 160,
-    "text.hinting": "none",  # letters are as wide in the picture as in the layout, whatever its resolution
+    "text.hinting": "none",  # letters are as wide in the picture as in the layout, at any resolution
     "svg.hashsalt": "tutelage",  # identifiers inside the file would be random
     "svg.fonttype": "path",  # letters look the same wherever the picture is shown
     "text.parse_math": False,  # a level's name may hold a dollar sign
@@ -87,7 +87,7 @@ WORDS: Mapping[str, str] = {
     "grad_norm": "norm of the gradient",
     "explained_variance": "explained variance of the value",
 }
-"""Metrics whose names alone do not say what they are."""
+"""Metrics whose names alone are not clear."""
 
 
 def words(metric: str) -> str:

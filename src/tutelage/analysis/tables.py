@@ -115,7 +115,7 @@ def number(x: Any, digits: int = 3) -> str:
 
 
 def decimal(x: float, digits: int, sign: Literal["+", "-"] = "-") -> str:
-    """A number with so many decimals, its sign always shown or only if negative; a dash for what is not known."""
+    """A number with `digits` decimals, its sign always shown or only if negative; a dash for what is not known."""
     return "–" if math.isnan(x) else f"{x:{sign}.{digits}f}"
 
 

@@ -68,7 +68,7 @@ def find_level(domain: Domain, name: str, key: Key, suite: str = "") -> tuple[st
         return Path(name).stem, _read(domain, Path(name))
     entries: dict[str, TestLevel] = {}
     for suite_entries in (domain.suites.get(suite, ()), *domain.suites.values()):
-        entries = {entry.name: entry for entry in suite_entries} | entries  # the first suite to know a name has it
+        entries = {entry.name: entry for entry in suite_entries} | entries  # the first suite with a name has precedence
     checked_name(f"test level of {domain.name}", name, [*entries, "random", "FILE.json"])
     return name, entries[name]
 
@@ -80,5 +80,5 @@ def _read(domain: Domain, path: Path) -> Any:
     except InputError as error:
         raise InputError(f"{path} holds no level: {error}") from None
     if not bool(domain.design.valid(level)):
-        raise InputError(f"{path} holds no valid level of {domain.name} (design.valid says so).")
+        raise InputError(f"{path} holds no valid level of {domain.name} (by `design.valid`).")
     return level

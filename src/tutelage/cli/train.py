@@ -198,7 +198,7 @@ class Resume:
 
 @dataclass(frozen=True)
 class Group:
-    """Seeds that are trained together: a directory of runs, and a file that says which."""
+    """Seeds that are trained together: a directory of runs, and a file with their seeds."""
 
     directory: Path
     config: Config[Any]
@@ -274,7 +274,7 @@ def _given(arguments: Sequence[str], **options: Mapping[str, Any]) -> argparse.N
 
 
 def _processes(arguments: Sequence[str]) -> Processes:
-    """Read before the rest, because JAX must know the other processes before it has devices."""
+    """Parsed before the rest, because JAX connects processes before it creates devices."""
     known = _given(arguments, distributed={"action": "store_true"}, coordinator={}, num_processes={}, process_id={})
     try:
         numbers = [None if x is None else int(x) for x in (known.num_processes, known.process_id)]
@@ -307,7 +307,7 @@ def default_config(arguments: Sequence[str]) -> Config[Any]:
         return setup.preset(preset, method, **_decisive(setup, arguments))
     if known.preset or known.domain:
         raise InputError(
-            "A configuration file says all that a preset or a domain would: leave --preset and --domain out."
+            "A configuration file already has a preset's and a domain's values: leave --preset and --domain out."
         )
     return read_config(read_json(known.config), known.allow)
 

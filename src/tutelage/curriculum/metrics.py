@@ -4,7 +4,7 @@ For each kind of levels, `new`, `replayed` and `edited`; the second student's ar
 
     <kind>/<x>                  for each x of `design.describe`: the mean over the protagonist's levels
     <kind>/return, length       of an episode
-    <kind>/solved               the share of episodes solved, if the domain says what is solved
+    <kind>/solved               the share of episodes solved, if the domain has `solved_above`
     <kind>/solved_<x>           x of solved levels, if x is a number (not a flag); for mazes, solved_shortest_path is
                                 the paper's solved path length
     <kind>/action_complexity    the LZW complexity of an episode's actions, if these are discrete; also solved_…

@@ -1,1 +1,1 @@
-"""What agents train on: mazes and CarRacing. Nothing in here knows of learning or curricula."""
+"""What agents train on: mazes and CarRacing. Nothing here depends on learning or curricula."""

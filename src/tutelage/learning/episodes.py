@@ -81,7 +81,7 @@ def run_episodes(
         keys: [E], an episode draws everything from its own.
         levels: each episode's level, leaves [E, ...].
         num_envs: W, how many episodes run in parallel.
-        same_level: all episodes share one level instead, leaves [...]; it is loaded once, whatever its size.
+        same_level: all episodes share one level instead, leaves [...]; it is loaded once.
         greedy: take the greedy action instead of sampling one.
         record: also record all states and rewards.
         measures: of states, by name.

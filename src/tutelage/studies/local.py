@@ -25,7 +25,7 @@ class LocalProcesses:
     """An executor that starts one process for each run."""
 
     def __init__(self, processes: int | None = None, cpus: int = 1) -> None:
-        """At most so many `processes` at a time (default: as many as the cores allow), with `cpus` cores each."""
+        """At most `processes` at a time (default: as many as the cores allow), with `cpus` cores each."""
         if processes is not None and processes < 1:
             raise InputError(f"processes must be at least 1, not {processes}.")
         if cpus > cores():

@@ -36,7 +36,7 @@
     gpus = 0                        # with Ray only, as is max_retries
     max_retries = 3
 
-Every run is one `tutelage train` command with a run directory of its own, so whatever runs commands can run a study.
+Every run is one `tutelage train` command with a run directory of its own, so any job scheduler can run a study.
 """
 
 from __future__ import annotations

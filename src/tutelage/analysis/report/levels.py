@@ -136,7 +136,7 @@ def videos(examples: Sequence[Example]) -> Section:
             yield Note(note)
 
     about = (
-        "The student as it is now, one episode on each level, whatever its outcome. Videos of long episodes skip some "
+        "The student as it is now, one episode on each level, solved or not. Videos of long episodes skip some "
         "frames. Each repeats after a pause of one second."
     )
     return Section("episodes", "Episodes", about, _headed(examples, rows))

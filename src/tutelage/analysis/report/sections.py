@@ -63,7 +63,7 @@ def tests(results: Results) -> Section:
     if results.runs[0].run.domain.solved_above is not None:
         about += (
             " Brackets hold Wilson's 95 % intervals of solved rates. That of a single run covers other episodes of "
-            "this run and says nothing of other seeds."
+            "this run, not other seeds."
         )
     return Section("tests", "Zero-shot tests", about, blocks)
 

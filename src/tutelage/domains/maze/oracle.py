@@ -52,7 +52,7 @@ def shortest_path(level: Level) -> jax.Array:
 
 
 def optimal_return(env: MazeEnv, level: Level) -> jax.Array:
-    """f32[]: the return of the best policy that knows the level; 0 if the goal cannot be reached in time."""
+    """f32[]: the return of the best policy for the level; 0 if the goal cannot be reached in time."""
     actions = fewest_actions(level)
     return jnp.where((actions >= 0) & (actions <= env.max_steps), env.reward_at(actions), 0.0)
 

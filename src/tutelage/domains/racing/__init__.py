@@ -16,7 +16,7 @@ def domain(
 ) -> Domain:
     """CarRacing with the paper's training rules, seen through `view`, on levels of `design`.
 
-    `frames` limits an episode in training and `start_east` says where it begins; test levels have rules of their own.
+    `frames` is the time limit in training, `start_east` the start of a track; test levels have their own rules.
     """
     return Domain(
         name="racing",
