@@ -1,4 +1,4 @@
-"""Mazes: options, networks and presets (paper, section 6.1 and the appendix's table of hyper-parameters)."""
+"""Mazes: options, networks and presets (paper, section 6.1 and the appendix's table of hyperparameters)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MazeSetup:
     blocks: int = 25
     """Walls that a level may have (paper: 25, also 50; ACCEL 60)."""
     vary_blocks: bool = False
-    """Draw the number of walls anew for each random level, up to `blocks` (ACCEL)."""
+    """Draw the number of walls for each random level, up to `blocks` (ACCEL)."""
     clears: bool = False
     """A goal or agent placed on a wall removes it (released code) instead of moving to an empty cell (paper)."""
     view: int = 7
@@ -55,9 +55,9 @@ class MazeSetup:
     bfloat16: bool = False
     """Round the operands of the student's matrix products; worth it where the hardware has units for that."""
     teacher_lstm: bool = False
-    """Give the generator an LSTM of 256 (paper: only PAIRED with 25 blocks)."""
+    """Give the teacher an LSTM of 256 (paper: only PAIRED with 25 blocks)."""
     teacher_filters: int = 128
-    """Filters of the generator's convolution (paper: 128)."""
+    """Filters of the teacher's convolution (paper: 128)."""
 
     def domain(self) -> Domain:
         """The mazes."""
@@ -105,7 +105,7 @@ class MazeSetup:
         """A complete configuration that works.
 
         With 50 `blocks`, `paper` and `released` have the appendix's second setting: 500 million steps, and no LSTM in
-        PAIRED's generator.
+        PAIRED's teacher.
         """
         presets = {"paper": _paper, "released": _released, "laptop": _laptop, "tiny": _tiny}
         config = presets[checked_name("preset", name, presets)](METHODS[checked_name("method", method, METHODS)])
@@ -147,25 +147,20 @@ def _laptop(method: Method) -> Config[MazeSetup]:
 
     Larger steps on smaller minibatches, a buffer that fills in a minute, levels with 0 to 60 blocks, and time for long
     ways: 450 steps, as many as the test mazes of this size give. At the paper's temperature of 0.3, rank prioritization
-    fills 61 % of a replayed batch with one level; 1.0 keeps batches diverse. PLR⊥ learns nothing from new levels, and
-    they cost a thirteenth of replayed ones: a replay rate of 0.2 gives its curator four times as many to choose from.
-    `studies/recipe` has the trials.
+    fills 61 % of a replayed batch with one level; 1.0 keeps batches diverse. `studies/recipe` has the trials.
     """
     quick = PPO(epochs=4, num_minibatches=8, learning_rate=1e-3, entropy_coef=0.005)
-    method, steps, often = with_curator(method, capacity=1000, min_fill=0.25, temperature=1.0), 30_000_000, 200
-    if method.name == "plr-perp":
-        method, steps, often = with_curator(method, replay_rate=0.2), 75_000_000, 500
     return replace(
-        _paper(method),
+        _paper(with_curator(method, capacity=1000, min_fill=0.25, temperature=1.0)),
         setup=MazeSetup(blocks=60, vary_blocks=True, max_steps=450, hidden=128, teacher_filters=32),
-        total_steps=steps,
+        total_steps=30_000_000,
         num_envs=32,
         num_steps=512,
         anneal_lr=True,
         ppo=quick,
         teacher_ppo=quick,
-        evaluation=Evaluation("paper", evaluate_every=often, final_episodes=100),
-        storage=Storage(checkpoint_every=often // 5, snapshot_every=often),
+        evaluation=Evaluation("paper", evaluate_every=200, final_episodes=100),
+        storage=Storage(checkpoint_every=40, snapshot_every=200),
     )
 
 
