@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 
 import jax
@@ -92,6 +93,18 @@ def test_evals_file_is_in_the_runs_directory_by_default(directory, capsys):
     assert str(directory / "eval-maze.csv") in where
     assert table.splitlines()[-3].split() == [str(directory), "solved", "return", "regret"]
     assert [line.split()[0] for line in table.splitlines()[-2:]] == ["SimpleCrossing", "mean"]
+
+
+def test_a_directory_of_runs_stands_for_all_of_them(directory, capsys, tmp_path):
+    for seed in (0, 1):
+        shutil.copytree(directory, tmp_path / "runs" / f"seed-{seed}")
+    (tmp_path / "runs" / "seed-0.log").touch()  # as a study leaves it
+    main(["eval", str(tmp_path / "runs"), "--suite", "maze", "--levels", "SimpleCrossing", "--episodes", "2"])
+    assert "seed-0" in capsys.readouterr().out
+    for seed in (0, 1):
+        [row] = rows_of(tmp_path / "runs" / f"seed-{seed}" / "eval-maze.csv")
+        assert row["policy"] == str(tmp_path / "runs" / f"seed-{seed}")
+    assert "has 2 runs: name one of them" in refused(capsys, "play", tmp_path / "runs")
 
 
 def test_eval_refuses_what_does_not_exist(directory, capsys, tmp_path):

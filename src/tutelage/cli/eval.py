@@ -34,7 +34,7 @@ class Eval:
     """
 
     runs: Positional[tuple[Path, ...]] = ()
-    """Run directories."""
+    """Run directories, or directories of runs."""
     pretrained: str | None = None
     """Instead of runs, an agent that comes with tutelage: maze."""
     suite: str | None = None
@@ -63,14 +63,16 @@ class Eval:
         if len({run.domain.name for run in runs}) > 1 or len(suites) > 1:
             raise InputError("These runs are of different domains or suites; evaluate them in separate calls.")
         (suite,) = suites
-        for path in self._places(suite):
+        name = f"eval-{file_name(suite)}.csv"
+        places = [self.out] if self.out else [Path(name) if self.pretrained else run.directory / name for run in runs]
+        for path in places:
             check_file(path, "--out")
         policies = len(runs) + (3 if self.baselines else 0)
         total = policies * len(self._levels(runs[0], suite))
         with ProgressBar("eval", total, unit="levels") as progress:
             trained, baselines, episodes = self._scores(runs, suite, progress)
         show(*policy_tables([(column[0].policy, column) for column in (*trained, *baselines)]))
-        self._write(suite, trained, baselines, episodes)
+        self._write(places, trained, baselines, episodes)
 
     def _suite(self, run: Run) -> str:
         suite = self.suite or run.config.evaluation.suite or next(iter(run.domain.suites), "")
@@ -124,14 +126,12 @@ class Eval:
         if optimal:
             yield "optimal", None, optimal
 
-    def _places(self, suite: str) -> list[Path]:
-        name = f"eval-{file_name(suite)}.csv"
-        return [self.out] if self.out else [directory / name for directory in self.runs or (Path(),)]
-
-    def _write(self, suite: str, trained: Scores, baselines: Scores, episodes: list[list[dict[str, Any]]]) -> None:
+    def _write(
+        self, places: Sequence[Path], trained: Scores, baselines: Scores, episodes: list[list[dict[str, Any]]]
+    ) -> None:
         played = list(zip(trained, episodes, strict=True))
         parts = [played] if self.out else [[own] for own in played]
-        files = dict(zip(self._places(suite), parts, strict=True))
+        files = dict(zip(places, parts, strict=True))
         for path, own in files.items():
             scores = [score.row() for column in (*(column for column, _ in own), *baselines) for score in column]
             contents = {path: scores, episodes_file(path): [row for _, rows in own for row in rows]}

@@ -12,7 +12,7 @@ import jax
 from tutelage.learning.mesh import use_cores
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import check_seed
-from tutelage.training.run import CONFIG, EPISODES, EVALUATIONS, METRICS, POLICY, TIMING, Run
+from tutelage.training.run import CONFIG, EPISODES, EVALUATIONS, METRICS, POLICY, TIMING, Run, find_runs
 from tutelage.types import InputError, Key
 
 
@@ -23,12 +23,12 @@ def prepare() -> None:
 
 
 def open_runs(directories: Sequence[Path], pretrained: str | None, allow: Iterable[str]) -> list[Run]:
-    """The runs in these directories, or the agent of that name that comes with the package."""
+    """The runs in and below these directories, or the agent of that name that comes with the package."""
     if pretrained is not None and directories:
         raise InputError(f"Give either a run directory or --pretrained {pretrained}, not both.")
     if pretrained is None and not directories:
         raise InputError("Name at least one run directory, or an agent that comes with tutelage: --pretrained maze.")
-    return [Run.pretrained(pretrained)] if pretrained else [Run.load(each, allow) for each in directories]
+    return [Run.pretrained(pretrained)] if pretrained else find_runs(directories, allow)
 
 
 def seed_key(seed: int) -> Key:

@@ -47,7 +47,9 @@ class Play:
             raise InputError(f"A video has at least one frame, not {self.max_frames}.")
         if not 0 <= self.episode < 2**32:
             raise InputError(f"Episodes are counted from 0 upwards; there is none with the number {self.episode}.")
-        (run,) = open_runs([self.directory] if self.directory else [], self.pretrained, self.allow)
+        run, *others = open_runs([self.directory] if self.directory else [], self.pretrained, self.allow)
+        if others:
+            raise InputError(f"{self.directory} has {1 + len(others)} runs: name one of them, such as {run.directory}.")
         level_key, play_key = jax.random.split(key)
         name, where = find_level(run.domain, self.level, level_key, run.config.evaluation.suite)
         if isinstance(where, TestLevel):
