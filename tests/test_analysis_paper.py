@@ -15,7 +15,8 @@ from made_up_curricula import add_complexity, entry, write_snapshot
 from made_up_runs import LEVELS, made_up_config, write_run
 from scipy import stats
 
-from tutelage.analysis.paper import CLAIMS, Paper, contest, paper, published, regret_contests
+from tutelage.analysis.compare import regret_contests
+from tutelage.analysis.paper import CLAIMS, Paper, contest, paper, published
 from tutelage.analysis.policies import PolicyScore
 from tutelage.analysis.results import Results, find_results
 from tutelage.cli import main
@@ -233,6 +234,7 @@ def test_lower_regret_is_a_claim_of_its_own(runs: Path, written: Path):
     for seed, run in enumerate(results.groups["plr-perp"]):
         run.tests[:] = [replace(score, regret_worst_1=0.01 * seed) for score in run.tests]
     [row] = regret_contests(results, "plr-perp", "dr")
+    assert row["level"] == "Random25"
     test = stats.ttest_ind([0.0, 0.01, 0.02], [0.3, 0.33, 0.36], equal_var=False)
     assert (row["difference"], row["p"]) == pytest.approx((0.01 - 0.33, test.pvalue))
 

@@ -7,7 +7,9 @@ import pytest
 from made_up_runs import write_evaluations, write_run
 
 from tutelage.analysis.compare import ALL
+from tutelage.analysis.policies import PolicyScore
 from tutelage.cli import main
+from tutelage.files import csv_text, write_atomically
 
 NAMES = ("bars-steps", "bars-updates", "levels-steps", "levels-updates", "training-steps", "training-updates", "iqm")
 
@@ -55,6 +57,21 @@ def test_options(study: Path, capsys):
     files = {file.name for file in (study / "out").iterdir()}
     assert files.isdisjoint({"tests.csv", "improvement.svg"})  # there is only one method
     assert "training-steps.svg" not in files  # nor any such metric
+
+
+def test_ends_of_runs_of_any_length_and_their_regret(study: Path, capsys):
+    for method, regret in (("dr", 0.3), ("plr-perp", 0.1)):
+        for seed in range(2):
+            about = ("x", 20_000, "robustness", "Random25", 1000, False, 0.5, 0.4, 0.6, 0.3, 0.01, 9.0)
+            row = PolicyScore(*about, 0.1, 0.1, regret + 0.01 * seed, 0.1).row()
+            write_atomically(study / method / f"seed-{seed}" / "eval-robustness.csv", csv_text([row], [*row]))
+    main(["compare", str(study), "--suite", "paper", "--ends", "--out", str(study / "out")])
+    printed = capsys.readouterr().out
+    assert printed.count("plr-perp − dr") == 2  # at the end only, and their regret
+    tested = printed[printed.index("Welch's test of true regret: plr-perp − dr") :].splitlines()
+    # means 0.105 and 0.305; both variances are 5e-5, so t = −0.2 / √5e-5 = −28.28 with two degrees of freedom
+    assert tested[2].split() == ["Random25", "2", "and", "2", "0.105", "and", "0.305", "-0.200", "-16.16", "0.0012"]
+    assert {row["at"] for row in rows(study / "out" / "compare.csv")} == {"steps"}
 
 
 def test_runs_that_meet_after_equal_steps_only(tmp_path: Path, capsys):

@@ -246,6 +246,47 @@ def regret_rows(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
+def regret_contests(results: Results, first: str, second: str) -> list[dict[str, Any]]:
+    """Welch's test and Hedges' g of the worst 1 % of true regret, on each level of the suite `robustness`."""
+    found: tuple[dict[str, list[float]], ...] = ({}, {})
+    for levels, label in zip(found, (first, second), strict=True):
+        for score in (score for run in results.groups[label] for score in run.tests):
+            if score.suite == "robustness" and not score.is_baseline and score.regret_worst_1 is not None:
+                levels.setdefault(score.level, []).append(score.regret_worst_1)
+    return [
+        {"level": level} | contrast(*(np.array(levels[level]) for levels in found))
+        for level in found[0]
+        if level in found[1]
+    ]
+
+
+def contrast(x: Scores, y: Scores) -> dict[str, Any]:
+    """The means of x[R] and y[R'], one for each run, with Welch's test and Hedges' g."""
+    about = {"runs": len(x), "other_runs": len(y), "mean": float(mean(x)), "other_mean": float(mean(y))}
+    return about | welch(x, y)._asdict() | {"effect": hedges_g(x, y)}
+
+
+def regret_test_tables(results: Results) -> list[Table]:
+    """A table for each pair of methods that were evaluated on the suite `robustness`, with a row for each level."""
+    tables = []
+    head = ["regret, worst 1 %", "runs", "means", "difference", "Hedges' g", "p"]
+    for second, first in combinations(results.groups, 2):
+        rows = [
+            [
+                row["level"],
+                f"{row['runs']} and {row['other_runs']}",
+                f"{decimal(row['mean'], 3)} and {decimal(row['other_mean'], 3)}",
+                decimal(row["difference"], 3, "+"),
+                decimal(row["effect"], 2, "+"),
+                probability(row["p"]),
+            ]
+            for row in regret_contests(results, first, second)
+        ]
+        if rows:
+            tables.append(Table(head, rows, f"Welch's test of true regret: {first} − {second}"))
+    return tables
+
+
 def regret_tables(rows: Iterable[Mapping[str, Any]], name: Callable[[str], str] = str) -> list[Table]:
     """These rows as tables, one for each suite and level, with a row for each method."""
     places: dict[tuple[str, str], dict[str, dict[float, str]]] = {}

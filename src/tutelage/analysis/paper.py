@@ -25,11 +25,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tutelage.analysis import plots, style
-from tutelage.analysis.compare import ALL, Comparison, compare, regret_rows, regret_tables
+from tutelage.analysis.compare import (
+    ALL,
+    Comparison,
+    compare,
+    contrast,
+    regret_contests,
+    regret_rows,
+    regret_tables,
+)
 from tutelage.analysis.plots import Center, Panel
 from tutelage.analysis.report.page import Block, Plot, Section, render
 from tutelage.analysis.results import CLOCKS, Clock, History, Results, RunResults, Study, display
-from tutelage.analysis.statistics import Scores, hedges_g, holm, mean, standard_error, welch
+from tutelage.analysis.statistics import Scores, holm, mean, standard_error
 from tutelage.analysis.tables import Table, decimal, latex, markdown, plus_minus, probability
 from tutelage.curriculum.methods import METHODS, Method
 from tutelage.domains.racing.suite import circuits
@@ -451,7 +459,9 @@ def _claims(part: _Part, source: _Source) -> Exhibit:
             about = {"claim": f"{display(first)} > {display(second)}", "metric": study.metric, "at": claim.at}
             rows.append(about | contest(study, first, second, claim.at))
             if claim.better in MINIMAX_REGRET:
-                rows += [about | found for found in regret_contests(source.results, first, second)]
+                for found in regret_contests(source.results, first, second):
+                    metric = f"regret, worst 1 %, {found.pop('level')}"
+                    rows.append(about | {"metric": metric, "at": "end", "time": None} | found)
     if not rows:
         raise InputError(f"There are no two methods of which the paper claims anything: {'; '.join(lacking)}.")
     for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
@@ -508,27 +518,7 @@ def contest(study: Study, first: str, second: str, at: Clock) -> dict[str, Any]:
     if ends:
         found = [[history.scores[-1] for history in group] for group in groups]
     x, y = (np.array([scores.mean() for scores in group if scores is not None]) for group in found)
-    return {"time": None if ends else time} | _contest(x, y)
-
-
-def regret_contests(results: Results, first: str, second: str) -> list[dict[str, Any]]:
-    """The same for the worst 1 % of true regret, on each level of the suite `robustness`, at the end of training."""
-    found: tuple[dict[str, list[float]], ...] = ({}, {})
-    for levels, label in zip(found, (first, second), strict=True):
-        for score in (score for run in results.groups[label] for score in run.tests):
-            if score.suite == "robustness" and not score.is_baseline and score.regret_worst_1 is not None:
-                levels.setdefault(score.level, []).append(score.regret_worst_1)
-    return [
-        {"metric": f"regret, worst 1 %, {level}", "at": "end", "time": None}
-        | _contest(*(np.array(levels[level]) for levels in found))
-        for level in found[0]
-        if level in found[1]
-    ]
-
-
-def _contest(x: Scores, y: Scores) -> dict[str, Any]:
-    about = {"runs": len(x), "other_runs": len(y), "mean": float(mean(x)), "other_mean": float(mean(y))}
-    return about | welch(x, y)._asdict() | {"effect": hedges_g(x, y)}
+    return {"time": None if ends else time} | contrast(x, y)
 
 
 def _minimum(part: _Part, source: _Source) -> Exhibit:

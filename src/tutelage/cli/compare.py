@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from tyro.conf import Positional
 
 from tutelage.analysis import plots
-from tutelage.analysis.compare import Comparison, compare, regret_rows, regret_tables
+from tutelage.analysis.compare import Comparison, compare, regret_rows, regret_tables, regret_test_tables
 from tutelage.analysis.plots import Center
 from tutelage.analysis.results import CLOCKS, Metric, Results, Study, find_results
 from tutelage.analysis.tables import show
@@ -21,7 +21,7 @@ from tutelage.types import InputError
 
 @dataclass(frozen=True)
 class Compare:
-    """Compare methods by their runs, after equal environment steps and after equal gradient updates.
+    """Compare methods by their runs, after equal environment steps and after equal gradient updates, or at their ends.
 
     Evaluations by `tutelage eval` count like those in training. Prints tables, also of true regret if eval has measured
     it, and writes compare.csv, tests.csv, regret.csv and the figures as SVG and PNG.
@@ -37,6 +37,8 @@ class Compare:
     """Bars show the median and interquartile range of runs, or their mean ± standard error."""
     curves: tuple[str, ...] = ("new/",)
     """Training metrics to draw: all whose names begin with one of these."""
+    ends: bool = False
+    """Compare the last evaluations of all runs, however long they were trained."""
     whole_runs: bool = False
     """Make intervals by resampling runs with all their levels, instead of the runs of each level separately."""
     out: Path = Path("compare")
@@ -50,13 +52,19 @@ class Compare:
         results = Results(find_results(self.runs, self.allow))
         study = results.study(self.suite, self.metric)
         comparisons = list(self._comparisons(study))
-        show(*(table for each in comparisons for table in each.tables()), *regret_tables(regret_rows(results)))
+        regrets = regret_rows(results)
+        suite = "robustness" if any(row["suite"] == "robustness" for row in regrets) else study.suite
+        shown = regret_tables(row for row in regrets if row["suite"] == suite)
+        show(*(table for each in comparisons for table in each.tables()), *shown, *regret_test_tables(results))
         for name, content in self._files(results, comparisons):
             write_atomically(self.out / name, content)
         print(f"\nTables and figures are in {self.out}.")
 
     def _comparisons(self, study: Study) -> Iterator[Comparison]:
         """By steps and by updates, or by one if the other is impossible: PLR⊥ may end before DR's first evaluation."""
+        if self.ends:
+            yield compare(study, ends=True, whole_runs=self.whole_runs)
+            return
         reasons = []
         for at in CLOCKS:
             try:
