@@ -16,10 +16,17 @@ def test_both_sides_are_measured():
 
 
 @pytest.mark.slow
-def test_training_is_measured_beside_plain_convolutions():
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ([], ["dr"]),
+        pytest.param(["--plain"], ["dr", "dr, lax.conv"], marks=pytest.mark.nightly),
+    ],  # slow to compile
+)
+def test_training_is_measured(options, rows):
     program = "from benchmarks.__main__ import main; main()"
-    arguments = ["racing", "--no-gymnasium", "--levels", "2", "--actions", "4", "--rounds", "1", "--plain"]
+    arguments = ["racing", "--no-gymnasium", "--levels", "2", "--actions", "4", "--rounds", "1", *options]
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for word in ("actions/s", "dr, lax.conv", "environment's share"):
+    for word in ("actions/s", "environment's share", *rows):
         assert word in done.stdout
