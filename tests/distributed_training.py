@@ -12,8 +12,7 @@ def config(method: str, iterations: int = 6):
     """Two devices, which may be in one process or in two; all that is ever written is."""
     from examples.own_environment import FerrySetup
 
-    from tutelage.training.config import Storage
-    from tutelage.training.presets.choices import with_curator
+    from tutelage.training.config import Storage, with_curator
 
     found = FerrySetup.preset("tiny", method)
     return replace(

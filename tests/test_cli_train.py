@@ -146,7 +146,7 @@ def test_seeds_get_a_directory_each_and_are_resumed_together(tmp_path, capsys):
         (["dr", "--levels-per-env", "0"], "levels_per_env is at least 1"),
         ([], "Which method?"),
         (["plr", "--num-minibatches", "3"], "num_minibatches = 3 does not divide"),
-        (["plr", "--suite", "f1"], "maze has no suite 'f1'"),
+        (["plr", "--suite", "f1"], "There is no suite of maze 'f1'"),
         (["plr", "--seeds", "0"], "seeds must be at least 1"),
         (["plr", "--preset", "huge"], "There is no preset 'huge'"),
         (["plr", "--domain", "chess"], "The domain 'chess' does not come with tutelage"),

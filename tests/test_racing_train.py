@@ -19,8 +19,7 @@ from tutelage.curriculum.methods import METHODS
 from tutelage.domains.racing.env import View
 from tutelage.domains.racing.track import Level
 from tutelage.training import checkpoints
-from tutelage.training.config import PresetName
-from tutelage.training.presets.choices import with_curator
+from tutelage.training.config import PresetName, with_curator
 from tutelage.training.presets.racing import RacingSetup
 from tutelage.training.train import Programs, resume, train
 from tutelage.types import InputError

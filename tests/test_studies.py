@@ -95,7 +95,7 @@ def test_a_grid_multiplies_variants(tmp_path):
         ('seeds = [-1]\n[[variants]]\nmethod = "dr"', "different seeds"),
         ('seeds = true\n[[variants]]\nmethod = "dr"', "different seeds"),
         ('seeds = 1000000000000\n[[variants]]\nmethod = "dr"', "from 1 to 10000"),
-        ('allow = 5\n[[variants]]\nmethod = "dr"', "allow is a list of modules"),
+        ('allow = 5\n[[variants]]\nmethod = "dr"', "allow must be a list, not 5"),
         ('[[variants]]\nmethod = "dr"\n[[variants]]\nmethod = "dr"', "Two variants are called 'dr'"),
         ('[[variants]]\nmethod = "dr"\nname = "../up"', "becomes a directory's"),
         ('[[variants]]\nmethod = "dr"\nseed = 3', "The study decides the seed"),

@@ -12,9 +12,8 @@ from tutelage.curriculum import scores
 from tutelage.curriculum.generators import Fixed, Uniform
 from tutelage.curriculum.methods import METHODS
 from tutelage.learning.ppo import PPO
-from tutelage.training.config import Config, Evaluation, Storage
+from tutelage.training.config import Config, Evaluation, Storage, with_curator
 from tutelage.training.presets import SETUPS, setup_named
-from tutelage.training.presets.choices import with_curator
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.serialization import differences, find, name_of
 from tutelage.types import InputError
@@ -79,8 +78,8 @@ IMPOSSIBLE = {
     "replay rate of 0 there are none": tiny(method=with_curator(METHODS["plr-perp"], replay_rate=0.0)),
     "total_steps must be at least 1, not 0": tiny(total_steps=0),
     "keep must be at least 1, not 0": tiny(storage=Storage(keep=0)),
-    "maze has no suite 'f1'; it has: paper, maze": tiny(evaluation=Evaluation("f1")),
-    "has no level 'Nowhere'": tiny(evaluation=Evaluation("maze", ("Nowhere",))),
+    "There is no suite of maze 'f1'; choose one of paper, maze": tiny(evaluation=Evaluation("f1")),
+    "There is no level in the suite maze 'Nowhere'": tiny(evaluation=Evaluation("maze", ("Nowhere",))),
     "total_updates must be at least 1, not 0": tiny(total_updates=0),
     "final_episodes must be at least 1, not 0": tiny(evaluation=Evaluation("maze", final_episodes=0)),
     "anneal_updates over some updates: choose one": tiny(anneal_lr=True, ppo=PPO(anneal_updates=10)),

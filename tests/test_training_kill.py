@@ -15,8 +15,7 @@ from examples.own_environment import FerrySetup
 from short_runs import CONFIG, content, short_programs
 
 from tutelage.curriculum.methods import METHODS
-from tutelage.training.config import Evaluation
-from tutelage.training.presets.choices import with_curator
+from tutelage.training.config import Evaluation, with_curator
 
 pytestmark = pytest.mark.slow
 

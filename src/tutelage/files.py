@@ -76,11 +76,7 @@ def read(path: Path, missing: bytes | None = None) -> bytes:
 
 
 def read_json(path: Path) -> Json:
-    """The content of a JSON file.
-
-    Raises:
-        DamagedError: if it is not JSON.
-    """
+    """The content of a JSON file, or a `DamagedError`."""
     try:
         return json.loads(read(path))
     except RecursionError:
@@ -114,11 +110,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def parse_csv(path: Path, data: bytes) -> list[dict[str, str]]:
-    """The rows of a CSV file that holds `data`; a last line that is still being written is left out.
-
-    Raises:
-        DamagedError: if it is not text, or a row has more or fewer cells than the head.
-    """
+    """The rows of a CSV file that holds `data`, or a `DamagedError`; a last line that is not yet whole is left out."""
     try:
         head, *rows = list(csv.reader(io.StringIO(data[: data.rfind(b"\n") + 1].decode(), newline=""))) or [[]]
     except (csv.Error, UnicodeDecodeError) as error:
@@ -145,12 +137,10 @@ class Tally:
         self._count, self._hash = count, hashlib.blake2b(data, digest_size=16)
 
     def add(self, data: bytes, count: int = 1) -> None:
-        """Add `count` more pieces with these bytes."""
         self._count += count
         self._hash.update(data)
 
     def mark(self) -> Mark:
-        """The size and digest so far."""
         return Mark(self._count, self._hash.hexdigest())
 
 
@@ -158,13 +148,10 @@ class Log:
     """A CSV file that grows row by row and stays open."""
 
     def __init__(self, path: Path, columns: Sequence[str], kept: bytes = b"", *, exact: bool = True) -> None:
-        """Begin a log, or continue after what is `kept` of it.
+        """Begin a log, or continue after the lines that are `kept` of it.
 
-        Args:
-            path: its file, which is replaced, so that no link to it or from it is written through.
-            columns: names. Those that a kept log lacks are added to it, and it loses none.
-            kept: its lines so far, head included.
-            exact: whether it is the same each time that a run is repeated.
+        The file is replaced, so that no link to it or from it is written through. A kept log gains the columns that it
+        lacks, and loses none. An `exact` log is the same each time that a run is repeated.
         """
         self.path, self._exact = path, exact
         rows = parse_csv(path, kept)
@@ -189,11 +176,7 @@ class Log:
         self._tally.add(data, data.count(b"\n"))
 
     def sync(self) -> Mark:
-        """Flush all rows to the disk, and return their mark.
-
-        Raises:
-            InputError: if another process has deleted, replaced or changed the file.
-        """
+        """Flush all rows to the disk, and return their mark. Notices if another process has changed the file."""
         with _naming(self.path):
             os.fsync(self._descriptor)
         mine = os.fstat(self._descriptor)
@@ -208,11 +191,7 @@ class Log:
 
 
 def marked(path: Path, data: bytes, mark: Mark) -> bytes:
-    """The lines that a log held when it was marked.
-
-    Raises:
-        DamagedError: if they are not, or not all, there.
-    """
+    """The lines that a log held when it was marked, or a `DamagedError`."""
     lines = data.split(b"\n", min(mark.size, len(data) + 1))  # a damaged mark may have any size
     if len(lines) <= mark.size:
         raise DamagedError(f"{path} has {len(lines) - 1:,} of the {mark.size:,} lines that were saved.")

@@ -16,7 +16,6 @@ from tutelage.evaluation.baselines import optimal_scores, random_scores, untrain
 from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.files import csv_text, write_atomically
 from tutelage.training.config import Setup
-from tutelage.training.presets.choices import checked_name
 from tutelage.training.progress import ProgressBar
 from tutelage.training.run import Run
 from tutelage.types import InputError, TestLevel
@@ -78,11 +77,9 @@ class Eval:
         suite = self.suite or run.config.evaluation.suite or next(iter(run.domain.suites), "")
         if not suite:
             raise InputError(f"{run.domain.name} has no test levels to evaluate on.")
-        return checked_name(f"suite of {run.domain.name}", suite, run.domain.suites)
+        return suite
 
     def _levels(self, run: Run, suite: str) -> tuple[TestLevel, ...]:
-        for name in self.levels:
-            checked_name(f"level in the suite {suite}", name, (level.name for level in run.domain.suites[suite]))
         chosen = replace(run.config.evaluation, suite=suite, test_levels=self.levels)
         return replace(run.config, evaluation=chosen).test_levels(run.domain)
 

@@ -13,7 +13,7 @@ from tutelage.cli.options import check_file, file_name, open_runs, prepare, seed
 from tutelage.evaluation.images import gif
 from tutelage.evaluation.video import frames, watch
 from tutelage.files import read_json
-from tutelage.training.presets.choices import checked_name
+from tutelage.training.config import checked_name
 from tutelage.types import Domain, InputError, Key, TestLevel
 
 

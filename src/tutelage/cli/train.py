@@ -32,11 +32,10 @@ from tutelage.studies.jobs import Job, run_jobs
 from tutelage.studies.local import LocalProcesses
 from tutelage.studies.study import StudyRun
 from tutelage.training.compilation import keep_programs
-from tutelage.training.config import Config, PresetName, S
+from tutelage.training.config import Config, PresetName, S, checked_name
 from tutelage.training.presets import setup_named
-from tutelage.training.presets.choices import checked_name
 from tutelage.training.run import CONFIG, Run, read_config
-from tutelage.training.serialization import is_function, name_of, named_or_imported
+from tutelage.training.serialization import find, is_function, name_of
 from tutelage.training.storage import check_free
 from tutelage.training.trackers import TrackerName
 from tutelage.training.train import Programs, Stopped, resume, stop_requests, train
@@ -180,16 +179,9 @@ class Resume:
         run = Run.load(self.directory, self.allow)
         if not os.access(self.directory, os.W_OK | os.X_OK):
             raise InputError(f"You may not write to {self.directory}, where this run continues; copy it elsewhere.")
+        options = {name: value for name, value in vars(self).items() if name not in ("directory", "processes")}
         try:
-            run = resume(
-                self.directory,
-                total_steps=self.total_steps,
-                total_updates=self.total_updates,
-                allow=self.allow,
-                track=self.track,
-                repair_logs=self.repair_logs,
-                pause_at=self.pause_at,
-            )
+            run = resume(self.directory, **options)
         except Stopped as stopped:
             _stopped(run)
             raise SystemExit(stopped.exit_code) from None
@@ -225,12 +217,11 @@ class Group:
 
     def run(self, *, overwrite: bool = False, track: str | None = None, pause_at: int | None = None) -> None:
         """Run what is not finished, in parallel."""
-        modules = tuple(self.config.allowing()[1:])
-        options = [self.config.method.name, "--config", str(self.directory / SEEDS)]
-        options += [*self.config.allowing(), *(["--track", track] if track else ())]
-        options += ["--overwrite"] if overwrite else []
+        name, allow = self.config.method.name, self.config.allowing()
+        options = [name, "--config", str(self.directory / SEEDS), *allow]
+        options += [*(["--track", track] if track else ()), *(["--overwrite"] if overwrite else ())]
         runs = [
-            StudyRun(self.config.method.name, seed, self.directory / f"seed-{seed}", tuple(options), modules, overwrite)
+            StudyRun(name, seed, self.directory / f"seed-{seed}", tuple(options), tuple(allow[1:]), overwrite)
             for seed in self.seeds
         ]
         with watching() as (show, requests):
@@ -249,13 +240,10 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
     default = default_config(arguments)
     _refuse_curator_options(default, arguments)
     trainer: Any = Train[type(default.setup)]  # type: ignore[misc]
+    start = trainer(default.method.name, default)
     with functions_by_name():
         command: Train[Any] = tyro.cli(
-            trainer,
-            args=arguments,
-            default=trainer(default.method.name, default),
-            prog="tutelage train",
-            config=(AvoidSubcommands,),
+            trainer, args=arguments, default=start, prog="tutelage train", config=(AvoidSubcommands,)
         )
     if command.method != default.method.name:
         raise InputError(
@@ -322,14 +310,12 @@ def _refuse_curator_options(config: Config[Any], arguments: Sequence[str]) -> No
     """Refuse options of a curator for a method without one."""
     if config.method.curator is not None:
         return
-    names = {f.name.replace("_", "-") for f in fields(Curator)}
-    options = {f"--{prefix}{name}" for name in names for prefix in ("", "no-")}
+    options = {f"--{no}{f.name.replace('_', '-')}" for f in fields(Curator) for no in ("", "no-")}
     for argument in arguments:
         if (option := argument.partition("=")[0]) in options:
             having = ", ".join(name for name, method in METHODS.items() if method.curator)
             raise InputError(
-                f"{config.method.name} has no curator, so {option} means nothing: leave it out, or choose a method "
-                f"that replays levels: {having}."
+                f"{config.method.name} has no curator, so {option} means nothing: leave it out, or choose {having}."
             )
 
 
@@ -344,7 +330,8 @@ def functions_by_name() -> ConstructorRegistry:
         return PrimitiveConstructorSpec(
             nargs=1,
             metavar="NAME|MODULE:NAME",
-            instance_from_str=lambda words: named_or_imported(words[0]),
+            # naming a module here allows its import
+            instance_from_str=lambda words: find(words[0], allow=[words[0].partition(":")[0]]),
             is_instance=callable,
             str_from_instance=lambda function: [name_of(function)],
         )

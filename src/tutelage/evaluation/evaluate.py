@@ -9,6 +9,7 @@ one key meet the same levels.
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -86,7 +87,7 @@ class Score:
 
     @property
     def mean_length(self) -> float | None:
-        """Steps of an episode; None for an oracle."""
+        """None for an oracle."""
         return None if self.lengths is None else float(np.mean(self.lengths))
 
 
@@ -142,15 +143,9 @@ class Evaluator:
         greedy: bool = False,
         devices: int | None = None,
     ) -> None:
-        """Evaluate on `levels`, `episodes` times each, on at most `devices` devices.
+        """Evaluate on `levels`, `episodes` times each, on at most `devices` devices (default: all there are).
 
-        Args:
-            domain: defines when an episode is solved.
-            levels: the test levels.
-            network: the policies' network.
-            episodes: N.
-            greedy: take the greedy action instead of sampling one.
-            devices: default is all there are.
+        With `greedy`, policies take the greedy action instead of sampling one.
         """
         if episodes < 1:
             raise InputError(f"An evaluation needs at least one episode for each level, not {episodes}.")
@@ -160,12 +155,9 @@ class Evaluator:
         self._groups = [(kind, self._program(kind[0], network)) for kind in grouped(self.levels, episodes)]
 
     def __call__(self, params: Params, key: Key, progress: Callable[[int], object] | None = None) -> list[Score]:
-        """A score for each test level, in their order.
+        """A score for each test level, in their order. All levels and episodes follow from the key.
 
-        Args:
-            params: the policy's.
-            key: all levels and all episodes follow from it.
-            progress: called with the number of levels done since the last call.
+        `progress` is called with the number of levels done since the last call.
         """
         params = jax.device_put(params, NamedSharding(self._mesh, PartitionSpec()))
         scores = {}
@@ -217,16 +209,14 @@ def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]
     Usually that is one set of draws, of all levels of a kind. Fixed levels with large scenes have a set of draws each,
     so that all episodes of a level share one scene.
     """
-    kinds, groups = list[Any](), list[list[TestLevel]]()
+    kinds = list[Any]()
+    groups = defaultdict[int, list[TestLevel]](list)
     for level in levels:
         drawn = jax.eval_shape(level.draw, jax.random.key(0))
-        shapes = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(drawn)]
-        kind = level.env, jax.tree.structure(drawn), shapes
-        if kind not in kinds:
-            kinds.append(kind)
-            groups.append([])
+        kind = level.env, jax.tree.structure(drawn), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(drawn)]
+        kinds += [] if kind in kinds else [kind]  # not all can be hashed
         groups[kinds.index(kind)].append(level)
-    for members in groups:
+    for members in groups.values():
         together = Draws(members, episodes)
         apart = _max_envs(together) < NUM_ENVS[0] and all(map(is_fixed, members))
         yield [Draws([member], episodes) for member in members] if apart else [together]

@@ -40,15 +40,10 @@ class Episode:
 def watch(
     domain: Domain, where: TestLevel | Level, policy: Policy, key: Key, *, number: int = 0, greedy: bool = False
 ) -> Episode:
-    """Record one episode of a policy.
+    """Record one episode of a policy on a test level, or on a level of the domain's own environment.
 
-    Args:
-        domain: the domain.
-        where: a test level, or a level of the domain's own environment.
-        policy: the policy.
-        key: the source of all randomness.
-        number: on a test level, which episode of an evaluation with this key to repeat.
-        greedy: take the greedy action instead of sampling one.
+    On a test level it is the episode of this number in an evaluation with this key. With `greedy`, the policy takes the
+    greedy action instead of sampling one.
     """
     if isinstance(where, TestLevel):
         draw_key, key = episode_keys(key, where.name, number)

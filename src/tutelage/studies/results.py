@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +29,7 @@ from tutelage.analysis.policies import COLUMNS
 from tutelage.analysis.results import CONFIGS, EVAL, LEVELS, RUNS, TRAINING, WHO, RunResults, Snapshot
 from tutelage.files import csv_text, read_csv, read_json, write_atomically
 from tutelage.studies.study import StudyRun
-from tutelage.training.run import EPISODE_COLUMNS, EPISODES, EVALUATION_COLUMNS, EVALUATIONS, PROGRESS, Row, Run
+from tutelage.training.run import EPISODE_COLUMNS, EPISODES, EVALUATION_COLUMNS, EVALUATIONS, PROGRESS, Row
 from tutelage.types import InputError, Json
 
 MOST_EPISODES = 1000
@@ -50,10 +49,7 @@ Table = dict[tuple[str, int], list[Row]]
 
 
 def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
-    """Write the files of all runs that have begun, and return their paths.
-
-    Existing rows are kept, unless the directory of their run is here and has come as far.
-    """
+    """Write the files of all runs that have begun, and return their paths."""
     out = Path(out)
     tables = {name: read_table(out / name) for name in COLUMNS_OF}
     about: dict[str, dict[str, Json]] = {
@@ -86,11 +82,11 @@ def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
 def read_table(path: Path) -> Table:
     """The rows of one of the tables by variant and seed; empty if there is none."""
     table: Table = {}
-    for row in read_csv(path):
-        try:
+    try:
+        for row in read_csv(path):
             table.setdefault((row["variant"], int(row["seed"])), []).append(row)
-        except (KeyError, ValueError):
-            raise InputError(f"{path} is no table of a study's results: give --results another directory.") from None
+    except (KeyError, ValueError):
+        raise InputError(f"{path} is no table of a study's results: give --results another directory.") from None
     return table
 
 
@@ -124,7 +120,7 @@ def _rows(each: StudyRun, results: RunResults) -> Mapping[str, list[Row]]:
         EVALUATIONS: results.evaluations,
         EPISODES: [row for row in episodes if counts[row["suite"], row["level"]] <= MOST_EPISODES],
         TRAINING: _averages(results.metrics, sorted({row["iteration"] for row in results.evaluations})),
-        RUNS: [_summary(results.run, results.metrics) | {"options": shlex.join(each.options)}],
+        RUNS: [_summary(each, results)],
         EVAL: [score.row() | {"policy": name} for score in results.tests if not score.is_baseline],
     }
     return {file: [{**who, **row} for row in rows] for file, rows in found.items()}
@@ -144,22 +140,16 @@ def _averages(metrics: dict[str, np.ndarray], iterations: Sequence[int]) -> list
         since = (metrics["iteration"] > before) & (metrics["iteration"] <= iteration)
         at = np.flatnonzero(metrics["iteration"] == iteration)
         if at.size:
-            row: dict[str, Any] = {name: int(metrics[name][at[0]]) for name in PROGRESS}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # a metric may be unknown in all of these iterations
-                row |= {
-                    name: f"{float(np.nanmean(x[since])):.6g}" if np.isfinite(x[since]).any() else None
-                    for name, x in metrics.items()
-                    if name not in PROGRESS
-                }
-            rows.append(row)
+            means = {  # a metric may be unknown in all of these iterations
+                name: f"{np.nanmean(x[since]):.6g}" if np.isfinite(x[since]).any() else None
+                for name, x in metrics.items()
+            }
+            rows.append(means | {name: int(metrics[name][at[0]]) for name in PROGRESS})
         before = iteration
     return rows
 
 
-def _summary(run: Run, metrics: dict[str, np.ndarray]) -> dict[str, Any]:
-    last = {name: int(metrics[name][-1]) if metrics else 0 for name in PROGRESS}
-    seconds = sum(row["seconds"] for row in run.timing())
-    saved = run.saved()
-    finished = saved is not None and saved.progress.finished(run.config)
-    return last | {"finished": finished, "seconds": round(seconds, 1), "devices": run.config.devices}
+def _summary(each: StudyRun, results: RunResults) -> dict[str, Any]:
+    last = {name: int(results.metrics[name][-1]) if results.metrics else 0 for name in PROGRESS}
+    ran = {"finished": each.progress()[1], "seconds": round(results.seconds, 1)}
+    return last | ran | {"devices": results.run.config.devices, "options": shlex.join(each.options)}

@@ -122,7 +122,6 @@ class StudyRun:
 
     @property
     def key(self) -> tuple[str, int]:
-        """(variant, seed)."""
         return self.variant, self.seed
 
     @property
@@ -174,21 +173,15 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
-        """Read a study file.
-
-        Raises:
-            InputError: if it cannot be read, or is not a valid study.
-        """
+        """Read a study file."""
         try:
-            content = tomllib.loads(Path(path).read_text())
+            return cls.from_content(tomllib.loads(Path(path).read_text()))
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path} is not TOML: {error}.") from None
-        try:
-            return cls.from_content(content)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} is not TOML: {error}.") from None
 
     @classmethod
     def from_content(cls, content: Options) -> Study:
@@ -204,12 +197,10 @@ class Study:
                 if name in variants:
                     raise InputError(f"Two variants are called {name!r}: give one of them another name.")
                 variants[name] = options
-        allow = content.get("allow", [])
-        if not isinstance(allow, list) or not all(isinstance(module, str) for module in allow):
-            raise InputError(f'allow is a list of modules, such as allow = ["mine"], not {allow!r}.')
+        allow = from_plain(tuple[str, ...], content.get("allow", []), "allow", ())
         selection = from_plain(Selection | None, content.get("selection"), "selection", ())
-        resources = from_plain(Resources, _table(content, "resources"), "resources", ())
-        return cls(variants, _seeds(content.get("seeds", 1)), tuple(allow), selection, resources)
+        resources = from_plain(Resources, content.get("resources", {}), "resources", ())
+        return cls(variants, _seeds(content.get("seeds", 1)), allow, selection, resources)
 
     def runs(self, directory: str | Path) -> list[StudyRun]:
         """All runs, with directories VARIANT/seed-N in `directory`; every variant's first seed comes first."""
@@ -237,7 +228,7 @@ def _variant(common: Options, entry: Options, values: Options) -> tuple[str, tup
     if not re.fullmatch(r"[\w.⊥-]+", name) or name.startswith("."):
         raise InputError(f"A variant's name becomes a directory's: letters, digits, '.', '_' and '-'; not {name!r}.")
     own = {key: value for key, value in entry.items() if key not in ("method", "name")}
-    words = [str(entry["method"]), *(() if name == entry["method"] else ("--name", name))]
+    words = [entry["method"], *(() if name == entry["method"] else ("--name", name))]
     for option, value in {**common, **own, **values}.items():
         if option in ("seed", "seeds", "out", "overwrite", "pause_at"):
             raise InputError(f"The study decides the {option} of every run: leave the option out.")
@@ -258,7 +249,7 @@ def _words(option: str, value: Any) -> list[str]:
 
 
 def _combinations(grid: Options, draws: Options) -> list[Options]:
-    """The values that each variant is combined with: every combination of the grid with every draw."""
+    """What each variant is combined with: every combination of the grid with every draw."""
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise InputError(f"Each entry of [grid] is a list of values; {name} is {values!r}.")
@@ -272,8 +263,8 @@ def _draws(table: Options) -> list[Options]:
     """Different draws of options. A draw depends on the seed and on the draws before it, but not on their number."""
     if not table:
         return [{}]
-    ranges = {name: value for name, value in table.items() if name not in ("samples", "seed")}
-    samples, seed = table.get("samples"), table.get("seed", 0)
+    ranges = dict(table)
+    samples, seed = ranges.pop("samples", None), ranges.pop("seed", 0)
     if type(samples) is not int or not 1 <= samples <= MOST_DRAWS or type(seed) is not int:
         raise InputError(f"[random] needs samples, the number of draws (at most {MOST_DRAWS:,}), and may have a seed.")
     rng, found = random.Random(seed), list[Options]()
@@ -307,13 +298,10 @@ def _draw(name: str, value: Any, at: float) -> Any:
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
-    numbers = [value] if isinstance(value, int) else value
-    good = isinstance(numbers, list) and all(type(x) is int and 0 <= x < 2**32 for x in numbers)
-    if not good or (isinstance(value, int) and not 1 <= value <= MOST_SEEDS):
+    seeds = list(range(value)) if type(value) is int and value <= MOST_SEEDS else value
+    good = isinstance(seeds, list) and all(type(x) is int and 0 <= x < 2**32 for x in seeds)
+    if not good or not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seeds is a number from 1 to {MOST_SEEDS} or a list of different seeds, not {value!r}.")
-    seeds = list(range(value)) if isinstance(value, int) else value
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise InputError(f"seeds is a number of at least 1 or a list of different seeds, not {value!r}.")
     return tuple(seeds)
 
 

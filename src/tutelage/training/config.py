@@ -6,6 +6,7 @@ A `Setup` is a domain and its networks; a `Config` adds a method, how to learn, 
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -171,15 +172,12 @@ class Config(Generic[S]):
     def test_levels(self, domain: Domain, suite: str | None = None) -> tuple[TestLevel, ...]:
         """The test levels to evaluate on, of the main suite or of another; empty if there is no suite."""
         suite = self.evaluation.suite if suite is None else suite
-        names = self.evaluation.test_levels if suite == self.evaluation.suite else ()
         if not suite:
             return ()
-        if suite not in domain.suites:
-            raise InputError(f"{domain.name} has no suite {suite!r}; it has: {', '.join(domain.suites) or 'none'}.")
+        checked_name(f"suite of {domain.name}", suite, domain.suites)
         levels = {level.name: level for level in domain.suites[suite]}
-        if unknown := [name for name in names if name not in levels]:
-            raise InputError(f"The suite {suite} has no level {unknown[0]!r}; it has: {', '.join(levels)}.")
-        return tuple(levels[name] for name in names) if names else tuple(levels.values())
+        names = self.evaluation.test_levels if suite == self.evaluation.suite else ()
+        return tuple(levels[checked_name(f"level in the suite {suite}", name, levels)] for name in names or levels)
 
     def to_json(self) -> dict[str, Json]:
         """The configuration as plain data."""
@@ -201,11 +199,7 @@ class Config(Generic[S]):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json], allow: Iterable[str] = ()) -> Config[Any]:
-        """The inverse of `to_json`. Modules of the user's own that it names must be among those allowed.
-
-        Raises:
-            InputError: if a field is unknown, missing or of another type.
-        """
+        """The inverse of `to_json`. Modules of the user's own that it names must be among those allowed."""
         return from_plain(cls, value, "", allow)
 
     def _expected_updates(self, ppo: PPO, teacher: bool = False) -> int:
@@ -216,6 +210,21 @@ class Config(Generic[S]):
             iterations = min(iterations, self.total_updates / (learns * self.ppo.epochs * self.ppo.num_minibatches))
         share = 1 - method.replay_rate if teacher else learns
         return max(1, math.ceil(iterations * share * ppo.epochs * ppo.num_minibatches))
+
+
+def with_curator(method: Method, **changes: Any) -> Method:
+    """The method with another curator; one without a curator stays as it is."""
+    return replace(method, curator=replace(method.curator, **changes)) if method.curator else method
+
+
+def checked_name(what: str, name: str, known: Iterable[str]) -> str:
+    """The name, if it is one of `known`; otherwise an `InputError` that suggests the nearest."""
+    known = list(known)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise InputError(f"There is no {what} {name!r}; choose one of {', '.join(known) or 'none'}.{hint}")
+    return name
 
 
 def check_seed(seed: int) -> None:

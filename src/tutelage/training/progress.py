@@ -49,7 +49,8 @@ class ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if self._live:
+            self._live.stop()
 
     def stage(self, text: str) -> None:
         """Show what takes long now, until the next update: next to the bar, or in a plain line."""
@@ -75,27 +76,21 @@ class ProgressBar:
         if not self.quiet:
             self._console.print(line, markup=False, soft_wrap=True)
 
-    def close(self) -> None:
-        if self._live:
-            self._live.stop()
-
     def line(self) -> str:
         """The progress as one plain line."""
         share = f"{self.done:,} of {self.total:,} {self.unit} ({self.done / max(self.total, 1):.0%})"
-        return "; ".join([f"{self.title}: {share}, {self._pace(short=False)}", *self._fact_texts()])
+        return "; ".join([f"{self.title}: {share}, {self._pace(short=False)}", *self._facts()])
 
     def _pace(self, *, short: bool) -> str:
-        if self._stage:
-            return self._stage
         (start, before), (now, done) = self._seen[0], self._seen[-1]
         rate = (done - before) / (now - start) if now > start else 0.0
-        if not rate:
-            return "starting"
+        if self._stage or not rate:
+            return self._stage or "starting"
         left = duration(max(0.0, (self.total - self.done) / rate))
         speed = shortened(rate) if short else f"{rate:,.3g} {self.unit}"
         return f"{speed}/s, {left} left"
 
-    def _fact_texts(self) -> list[str]:
+    def _facts(self) -> list[str]:
         return [f"{name}: {fact}" for name, fact in sorted(self.facts.items())]
 
     def _drawn(self) -> RenderableType:
@@ -104,15 +99,14 @@ class ProgressBar:
         from rich.table import Table
         from rich.text import Text
 
-        grid = Table.grid(padding=(0, 1), expand=False)
+        grid = Table.grid(padding=(0, 1))
         count = f"{shortened(self.done)}/{shortened(self.total)} {self.unit}, {self._pace(short=True)}"
         room = min(self._console.width, 100) - len(self.title) - len(count) - 2
-        grid.add_row(
-            Text(self.title), ProgressBar(max(self.total, 1), self.done, width=max(8, room)), Text(count, no_wrap=True)
-        )
+        bar = ProgressBar(max(self.total, 1), self.done, width=max(8, room))
+        grid.add_row(Text(self.title), bar, Text(count, no_wrap=True))
         if not self.facts:
             return grid
-        return Group(grid, Text(" · ".join(self._fact_texts()), style="dim", no_wrap=True, overflow="ellipsis"))
+        return Group(grid, Text(" · ".join(self._facts()), style="dim", no_wrap=True, overflow="ellipsis"))
 
 
 def latest(metrics: Mapping[str, float]) -> dict[str, str]:
@@ -124,20 +118,18 @@ def latest(metrics: Mapping[str, float]) -> dict[str, str]:
 
 
 def shortened(x: float) -> str:
-    """About three digits: 950, 35.1k, 1.20M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(x) >= 0.9995 * size:
-            scaled = x / size
-            return f"{scaled:.{max(0, 2 - (abs(scaled) >= 9.995) - (abs(scaled) >= 99.95))}f}{letter}"
-    return f"{x:.0f}" if abs(x) >= 10 or x == int(x) else f"{x:.1f}"
+    """A number of at least 0 in about three digits: 950, 35.1k, 1.20M."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if x >= 0.9995 * size:
+            return f"{x / size:#.3g}".rstrip(".") + letter
+    return f"{x:.0f}" if x >= 10 or x == int(x) else f"{x:.1f}"
 
 
 def duration(seconds: float) -> str:
     """Two units at most: 45 s, 2 min 24 s, 3 h 5 min, 2 d 4 h."""
-    rest = round(seconds)
-    parts: list[tuple[int, str]] = []
+    rest, parts = round(seconds), list[str]()
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         count, rest = divmod(rest, size)
         if count or parts:
-            parts.append((count, unit))
-    return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count) or "0 s"
+            parts.append(f"{count} {unit}" if count else "")
+    return " ".join(filter(None, parts[:2])) or "0 s"

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,8 +54,7 @@ from tutelage.training import (
     checkpoints,
     presets,  # noqa: F401, registers the domains' setups
 )
-from tutelage.training.config import Config
-from tutelage.training.presets.choices import checked_name
+from tutelage.training.config import Config, checked_name
 from tutelage.types import Domain, InputError, Json
 
 CONFIG, METRICS, TIMING = "config.json", "metrics.csv", "timing.csv"
@@ -81,8 +81,11 @@ class Progress(NamedTuple):
 
     def finished(self, config: Config[Any]) -> bool:
         """Whether the run has reached its planned length."""
-        limit = config.total_updates
-        return self.steps >= config.total_steps or (limit is not None and self.updates >= limit)
+        return self.steps >= config.total_steps or self.updates >= (config.total_updates or math.inf)
+
+    def beyond(self, config: Config[Any]) -> bool:
+        """Whether the run has come further than that."""
+        return self.steps > config.total_steps or self.updates > (config.total_updates or math.inf)
 
 
 PROGRESS = Progress._fields
@@ -278,11 +281,7 @@ def log_columns(metrics: Iterable[str], measures: Iterable[str]) -> dict[str, li
 
 
 def parse_log(path: Path, data: bytes) -> list[Row]:
-    """The rows of a log that holds `data`, as numbers and words.
-
-    Raises:
-        DamagedError: if one of them cannot be parsed.
-    """
+    """The rows of a log that holds `data`, as numbers and words, or a `DamagedError`."""
     rows = []
     for line, row in enumerate(parse_csv(path, data), start=2):
         try:
@@ -299,7 +298,7 @@ def parse_rows(name: str, rows: Iterable[Mapping[str, str]]) -> list[Row]:
 
 def repaired_log(path: Path, columns: Sequence[str], iteration: int) -> bytes:
     """The rows of a damaged log that can still be read, until `iteration`, under the head that it should have."""
-    rows, number = [], 0
+    rows, number = list[dict[str, str]](), 0
     for line in (path.read_bytes() if path.is_file() else b"").split(b"\n")[1:-1]:
         try:
             [cells] = csv.reader([line.decode()])
@@ -335,11 +334,7 @@ def snapshots_tally(directory: Path, iteration: int) -> Tally:
 
 
 def read_snapshots(directory: Path, saved: Saved | None) -> list[dict[str, Json]]:
-    """All snapshots in order of time, compared with the marks in the checkpoint.
-
-    Raises:
-        DamagedError: if some were changed or deleted, or are no snapshots.
-    """
+    """All snapshots in order of time, compared with the marks in the checkpoint, or a `DamagedError`."""
     if saved:
         found, mark = snapshots_tally(directory, saved.progress.iteration).mark(), saved.logs[LEVELS]
         if found.size != mark.size:

@@ -51,10 +51,7 @@ def name_of(thing: Any) -> str:
             return name
     qualified = getattr(thing, "__qualname__", "<>")
     if "<" in qualified:
-        raise InputError(
-            f"{thing!r} has no name that could be saved: define it at the top level of a module, not inside a "
-            "function or as a lambda."
-        )
+        raise InputError(f"{thing!r} has no name that could be saved: define it at the top level of a module.")
     return f"{thing.__module__}:{qualified}"
 
 
@@ -64,9 +61,8 @@ def find(name: str, allow: Iterable[str] = ()) -> Any:
         return LIBRARY[name]
     module, colon, attribute = name.partition(":")
     if not (colon and module and attribute) or module.startswith("."):
-        raise InputError(
-            f"There is no {name!r} in tutelage. Name your own as module:name; the library has {', '.join(LIBRARY)}."
-        )
+        known = ", ".join(LIBRARY)
+        raise InputError(f"There is no {name!r} in tutelage. Name your own as module:name; the library has {known}.")
     if module not in allow:
         raise InputError(
             f"{name} is not part of tutelage, and no file may decide what code runs. If you trust {module}, allow it: "
@@ -91,11 +87,6 @@ def imported(name: str) -> Any:
         where = f" ({last.filename}, line {last.lineno})" if last.filename != __file__ else ""
         raise InputError(f"{name} cannot be imported: {type(error).__name__}: {error}{where}.") from error
     return found
-
-
-def named_or_imported(name: str) -> Any:
-    """The object of this name on the command line, where naming a module allows its import."""
-    return find(name, allow=[name.partition(":")[0]])
 
 
 def to_plain(value: Any, hint: Any = None) -> Json:
@@ -128,11 +119,7 @@ def names_in(value: Any) -> list[str]:
 
 
 def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
-    """The inverse of `to_plain`: a value of the type `hint`.
-
-    Raises:
-        InputError: if it is of another type, or if a field is unknown or missing. `name` says where.
-    """
+    """The inverse of `to_plain`: a value of the type `hint`, or an `InputError` that says by `name` where it is not."""
     if _open(hint):
         if not isinstance(value, Mapping) or not isinstance(value.get(CLASS), str):
             raise InputError(f"{name} must be a group of options with the entry {CLASS!r}, not {value!r:.80}.")
@@ -148,12 +135,10 @@ def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
             raise InputError(f"{name} must be a group of options, not {value!r:.80}.")
         return _dataclass(hint, value, name, allow)
     origin, choices = typing.get_origin(hint), typing.get_args(hint)
+    if value is None and type(None) in choices:
+        return None
     if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in choices:
-            return None
         return from_plain(next(choice for choice in choices if choice is not type(None)), value, name, allow)
-    if origin is typing.Annotated:
-        return from_plain(choices[0], value, name, allow)
     if origin is Literal:
         if value not in choices:
             raise InputError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r:.80}.")
@@ -199,8 +184,7 @@ def _dataclass(kind: type, value: Mapping[str, Json], name: str, allow: Iterable
         if key not in known:
             raise InputError(f"There is no option {prefix}{key}; known here are: {', '.join(known)}.")
     for key, f in known.items():
-        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        if required and key not in value:
+        if key not in value and f.default is f.default_factory is dataclasses.MISSING:
             raise InputError(f"The option {prefix}{key} is missing.")
     return kind(**{key: from_plain(hints[key], x, prefix + key, allow) for key, x in value.items()})
 

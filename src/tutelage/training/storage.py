@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -27,6 +27,7 @@ from tutelage.curriculum.step import State
 from tutelage.files import LOCK, DamagedError, Log, marked, numbered, read, sole_writer, write_atomically
 from tutelage.learning.network import Params
 from tutelage.training import checkpoints
+from tutelage.training.config import Config
 from tutelage.training.run import (
     ARCHIVE,
     CHECKPOINTS,
@@ -60,11 +61,7 @@ _OLD = (LEVELS, ARCHIVE, TENSORBOARD, REPORT, "eval-*.csv", "episodes-*.csv", "*
 
 
 def check_free(directory: Path, *, overwrite: bool = False) -> None:
-    """Check that a run can be written to a directory.
-
-    Raises:
-        InputError: if the directory is not empty, unless it is a run and may be overwritten.
-    """
+    """Refuse a directory that is not empty, unless it is a run and may be overwritten."""
     if not directory.exists():
         return
     if not directory.is_dir():
@@ -84,11 +81,7 @@ def check_free(directory: Path, *, overwrite: bool = False) -> None:
 
 @contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """Lock a run for writing, and complete what a kill interrupted.
-
-    Raises:
-        InputError: if another process writes it, or if a link leads out of it.
-    """
+    """Lock a run for writing, and complete what a kill interrupted."""
     own = (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD, WANDB)
     for name in (STAGED, PUBLISHED, *own, *(f"{PUBLISHED}/{name}" for name in own)):
         if (path := directory / name).is_symlink():
@@ -103,51 +96,6 @@ def writing(directory: Path) -> Iterator[None]:
             yield
         finally:
             _remove(directory / STAGED)  # if the first iteration did not work
-
-
-class Restored(NamedTuple):
-    """Where a run resumes."""
-
-    path: Path
-    """The checkpoint."""
-    state: State
-    progress: Progress
-    logs: Mapping[str, bytes]
-    """What each log holds until then."""
-    damaged: Sequence[Path]
-    """Logs and snapshots that are not what was saved, and are to be repaired."""
-
-
-def restore(run: Run, names: Sequence[str], like: State, *, repair_logs: bool = False) -> Restored:
-    """Read the newest whole checkpoint of a run, and the logs until then. Nothing is written.
-
-    `names` are those of the metrics, and `like` has the shapes of a state. With `repair_logs`, the intact rows of
-    damaged logs are kept.
-
-    Raises:
-        InputError: if there is none, if it belongs to another configuration, or if logs are damaged.
-    """
-    checkpoint, saved = _newest(run)
-    state = checkpoints.fit(checkpoint.arrays, like, checkpoint.path)
-    logs, damaged = {}, list[Path]()
-    with run.advising():
-        for name, columns in log_columns(names, run.domain.measures).items():
-            path = run.directory / name
-            try:
-                logs[name] = marked(path, read(path, b""), saved.logs[name])
-                parse_log(path, logs[name])
-            except DamagedError:
-                if not repair_logs:
-                    raise
-                logs[name] = repaired_log(path, columns, saved.progress.iteration)
-                damaged.append(path)
-        try:
-            read_snapshots(run.directory / LEVELS, saved)
-        except DamagedError:
-            if not repair_logs:
-                raise
-            damaged += [*_unreadable_snapshots(run.directory / LEVELS), run.directory / LEVELS]
-    return Restored(checkpoint.path, state, saved.progress, logs, damaged)
 
 
 def _newest(run: Run) -> tuple[checkpoints.Checkpoint, Saved]:
@@ -173,21 +121,39 @@ def _newest(run: Run) -> tuple[checkpoints.Checkpoint, Saved]:
     raise InputError(f"All {len(found)} checkpoints of {run.directory} are damaged. Put a whole one there, {again}")
 
 
-def _unreadable_snapshots(directory: Path) -> list[Path]:
-    found = []
-    for path in numbered(directory, ".json").values():
+def _kept_logs(run: Run, names: Sequence[str], saved: Saved, repair: bool) -> tuple[dict[str, bytes], list[Path]]:
+    """What each log held at a checkpoint, and which logs and snapshots are damaged and to be repaired."""
+    logs, damaged, snapshots = {}, list[Path](), run.directory / LEVELS
+    with run.advising():
+        for name, columns in log_columns(names, run.domain.measures).items():
+            path = run.directory / name
+            try:
+                logs[name] = marked(path, read(path, b""), saved.logs[name])
+                parse_log(path, logs[name])
+            except DamagedError:
+                if not repair:
+                    raise
+                logs[name] = repaired_log(path, columns, saved.progress.iteration)
+                damaged.append(path)
         try:
-            read_snapshot(path)
+            read_snapshots(snapshots, saved)
         except DamagedError:
-            found.append(path)
-    return found
+            if not repair:
+                raise
+            for path in numbered(snapshots, ".json").values():
+                try:
+                    read_snapshot(path)
+                except DamagedError:
+                    damaged.append(path)
+            damaged.append(snapshots)
+    return logs, damaged
 
 
 class RunWriter:
-    """Writes a run."""
+    """Writes a run that `create` or `reopen` opened."""
 
     def __init__(self, run: Run, place: Path, names: Sequence[str], logs: Mapping[str, bytes], iteration: int) -> None:
-        """Use `create` or `reopen`. `place` is where the files are now; `names` are those of the metrics."""
+        """`place` is where the files are now; `names` are those of the metrics."""
         self.run, self.place, self._inode = run, place, run.directory.stat()
         self._logs = {
             name: Log(place / name, columns, logs.get(name, b""), exact=name != TIMING)
@@ -205,33 +171,48 @@ class RunWriter:
         return writer
 
     @classmethod
-    def reopen(cls, run: Run, names: Sequence[str], restored: Restored) -> RunWriter:
-        """Continue from a checkpoint. Files of later iterations are deleted, since these are run again."""
-        directory, iteration = run.directory, restored.progress.iteration
+    def reopen(
+        cls, run: Run, config: Config[Any], names: Sequence[str], like: State, *, repair_logs: bool
+    ) -> tuple[RunWriter, State, Progress]:
+        """Continue a run from its newest whole checkpoint, with a `config` that may be longer.
+
+        `like` has the shapes of a state. With `repair_logs`, the intact rows of damaged logs are kept. Files of later
+        iterations are deleted, since these are run again.
+
+        Raises:
+            InputError: if there is no checkpoint, if it belongs to another configuration or is beyond the end of this
+                one, or if logs are damaged. Nothing has been written then.
+        """
+        directory, (checkpoint, saved) = run.directory, _newest(run)
+        state, progress = checkpoints.fit(checkpoint.arrays, like, checkpoint.path), saved.progress
+        logs, damaged = _kept_logs(run, names, saved, repair_logs)
+        if config != run.config:
+            if progress.beyond(config):
+                raise InputError(
+                    f"{directory} has come to {progress.steps:,} steps and {progress.updates:,} updates already, "
+                    "beyond what is asked for: ask for more, or train again."
+                )
+            write_config(directory, config)
         suffixes = {CHECKPOINTS: checkpoints.SUFFIX, ARCHIVE: checkpoints.SUFFIX, LEVELS: ".json"}
-        later = [
-            path
-            for name, suffix in suffixes.items()
-            for number, path in numbered(directory / name, suffix).items()
-            if number > iteration
-        ]
+        found = [each for name, suffix in suffixes.items() for each in numbered(directory / name, suffix).items()]
+        later = [path for number, path in found if number > progress.iteration]
         if any(path.suffix == checkpoints.SUFFIX for path in later):  # damaged ones, and the policy may be theirs
             later.insert(0, directory / POLICY)
         for path in later:
             path.unlink(missing_ok=True)
-        for path in filter(Path.is_file, restored.damaged):
+        for path in filter(Path.is_file, damaged):
             copies = (path.with_name(f"{path.name}.damaged-{i}") for i in itertools.count(1))
             write_atomically(next(copy for copy in copies if not copy.exists()), path.read_bytes())
             if path.parent.name == LEVELS:
                 path.unlink()
-        if restored.path.parent.name == ARCHIVE:
-            checkpoints.also_in(directory / CHECKPOINTS, restored.path)
-        writer = cls(run, directory, names, restored.logs, iteration)
-        if restored.damaged:
-            writer.checkpoint(restored.state, restored.progress)
+        if checkpoint.path.parent.name == ARCHIVE:
+            checkpoints.also_in(directory / CHECKPOINTS, checkpoint.path)
+        writer = cls(Run(directory, config), directory, names, logs, progress.iteration)
+        if damaged:
+            writer.checkpoint(state, progress)
         else:
-            writer._export(restored.state, restored.progress, writer._marks())
-        return writer
+            writer._export(state, progress, writer._marks())
+        return writer, state, progress
 
     def publish(self) -> None:
         """Replace what is in the directory by the staged run, unless this has been done."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -27,11 +27,11 @@ from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
 from tutelage.training.config import Config
 from tutelage.training.progress import ProgressBar
-from tutelage.training.run import EPISODES, EVALUATIONS, METRICS, TIMING, Progress, Run, write_config
+from tutelage.training.run import EPISODES, EVALUATIONS, METRICS, TIMING, Progress, Run
 from tutelage.training.serialization import differences
 from tutelage.training.snapshots import Snapshots
-from tutelage.training.storage import RunWriter, check_free, protagonist, restore, say, writing
-from tutelage.training.trackers import Tracker, TrackerName, check_tracker, tracker
+from tutelage.training.storage import RunWriter, check_free, protagonist, say, writing
+from tutelage.training.trackers import Tracker, TrackerName, tracker, tracking_package
 from tutelage.types import InputError, Json, Key
 
 
@@ -48,69 +48,45 @@ class Programs:
     """The compiled programs of a configuration. Runs that differ in their seed only can share them."""
 
     def __init__(self, config: Config[Any]) -> None:
-        """Build and trace a configuration, so that errors occur before anything is written.
-
-        Raises:
-            InputError: with the error of a function of the user's own, or of JAX, as its cause.
-        """
+        """Build and trace a configuration, so that errors occur before anything is written."""
         self.config, evaluation = config, config.evaluation
-        self.evaluators: dict[str, Evaluator] = {}
-        """By suite."""
-        self.last_evaluators: dict[str, Evaluator] = {}
-        """The evaluators for the end of the run."""
-        with _explaining():
+        try:
             self.curriculum = config.curriculum()
             parts, devices = self.curriculum.parts, self.curriculum.mesh.size
-            for suite in evaluation.suites:
-                levels = config.test_levels(parts.domain, suite)
-                evaluator = partial(
-                    Evaluator, parts.domain, levels, parts.student, greedy=evaluation.greedy, devices=devices
-                )
-                self.evaluators[suite] = self.last_evaluators[suite] = evaluator(episodes=evaluation.episodes)
-                if evaluation.last_episodes != evaluation.episodes:
-                    self.last_evaluators[suite] = evaluator(episodes=evaluation.last_episodes)
+
+            def evaluators(episodes: int) -> dict[str, Evaluator]:
+                suites = {suite: config.test_levels(parts.domain, suite) for suite in evaluation.suites}
+                build = partial(Evaluator, parts.domain, greedy=evaluation.greedy, devices=devices)
+                return {suite: build(levels, parts.student, episodes) for suite, levels in suites.items()}
+
+            self.evaluators = self.last_evaluators = evaluators(evaluation.episodes)
+            """By suite, on the way and at the end of the run."""
+            if evaluation.last_episodes != evaluation.episodes:
+                self.last_evaluators = evaluators(evaluation.last_episodes)
             self.snapshots = Snapshots(self.curriculum, config.storage.snapshot_levels)
             self.shapes = jax.eval_shape(self.curriculum.init_program, jax.random.key(0))
             names = self.curriculum.metric_names(self.shapes, jax.random.key(0))
             self.names = sorted(names | {*self.snapshots.metrics})
+        except (InputError, OSError):
+            raise
+        except Exception as error:  # of JAX, or of a function of the user's own
+            first = str(error).strip().partition("\n")[0]
+            raise InputError(
+                f"This configuration cannot run ({type(error).__name__}: {first:.300}). Check functions of your own, "
+                "and sizes and counts that are very large."
+            ) from error
 
     def check(self, config: Config[Any]) -> None:
-        """Refuse a configuration that differs in more than its seed, its length and its storage options.
-
-        Compilation begins here.
-        """
+        """Refuse a configuration that differs in more than its seed, its length and its storage; begin to compile."""
         config.check()
         if found := differences(_compiled(self.config), _compiled(config)):
             raise InputError(f"These programs are another configuration's. They differ in {'; '.join(found)}.")
         self.curriculum.compile_ahead(self.shapes, jax.random.key(0))
 
 
-@contextmanager
-def _explaining() -> Iterator[None]:
-    """Raise `InputError` if a configuration cannot be traced."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError, RuntimeError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise InputError(
-            f"This configuration cannot run ({type(error).__name__}: {first:.300}). Check sizes and counts that are "
-            "very large, and functions of your own."
-        ) from error
-
-
-class _Keys(NamedTuple):
-    """The keys of a run, by their use."""
-
-    init: Key
-    train: Key
-    evaluate: Key
-    snapshot: Key
-
-    @classmethod
-    def of(cls, config: Config[Any]) -> _Keys:
-        return cls(*jax.random.split(jax.random.key(config.seed), 4))
+def _keys(config: Config[Any]) -> Key:
+    """A run's keys [4]: of the first state, of iterations, of evaluations and of snapshots."""
+    return jax.random.split(jax.random.key(config.seed), 4)
 
 
 def train(
@@ -147,12 +123,13 @@ def train(
     with mesh.together():
         if mesh.leads():
             check_free(directory, overwrite=overwrite)
-            check_tracker(track)
+            if track:
+                tracking_package(track)
     programs = programs or Programs(config)
     programs.check(config)
     run = Run(directory, replace(config, devices=programs.curriculum.mesh.size))
-    state, writer = programs.curriculum.init(_Keys.of(config).init), None
-    with _covered(requests) as requests, ExitStack() as stack:
+    state, writer = programs.curriculum.init(_keys(config)[0]), None
+    with stop_requests() if requests is None else nullcontext(requests) as requests, ExitStack() as stack:
         with mesh.together():
             if mesh.leads():
                 stack.enter_context(writing(directory))
@@ -181,12 +158,8 @@ def resume(
         total_steps: stop after this many environment steps, instead of those planned.
         total_updates: stop after this many gradient updates, instead of those planned.
         allow: modules of your own that the run names and that may be imported.
-        programs: as in `train`.
-        track: as in `train`.
-        quiet: as in `train`.
-        requests: as in `train`.
+        programs, track, quiet, requests, pause_at: as in `train`.
         repair_logs: if logs are damaged, copy them and continue with their intact rows.
-        pause_at: as in `train`.
 
     Raises:
         InputError: if there is no run, if another process writes it, if its checkpoint belongs to another
@@ -201,52 +174,37 @@ def resume(
             "This run's learning rate falls to zero over the length that was planned at its start, so it cannot be "
             "made longer. Train again with more steps, or without annealing."
         )
-    check_tracker(track)
+    if track:
+        tracking_package(track)
     if config.devices % jax.process_count():  # these processes cannot share that number of devices, but another one
         programs = programs or Programs(replace(config, devices=0))
     programs = programs or Programs(config)
     programs.check(config)
-    with _covered(requests) as requests, ExitStack() as stack:
-        found: Any = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), programs.shapes), np.zeros(3, np.int64)
-        writer = None
+    with stop_requests() if requests is None else nullcontext(requests) as requests, ExitStack() as stack:
+        state: Any = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), programs.shapes)
+        progress, writer, devices = Progress(), None, programs.curriculum.mesh.size
         with mesh.together():
             if mesh.leads():
                 stack.enter_context(writing(run.directory))
-                writer, found = _reopen(stack, run, config, programs, repair_logs)
-        state, counts = mesh.from_first(found)
+                writer, state, progress = RunWriter.reopen(
+                    run, config, programs.names, programs.shapes, repair_logs=repair_logs
+                )
+                stack.enter_context(closing(writer))
+                if devices != config.devices:
+                    say(
+                        f"This run began on {config.devices} devices and continues on {devices}: sums are rounded "
+                        "differently, so it will not be the same bit for bit."
+                    )
+        state, counts = mesh.from_first((state, np.array(progress, np.int64)))
         state, progress = programs.curriculum.place(state), Progress(*map(int, counts))
         return _loop(Run(run.directory, config), writer, programs, state, progress, track, quiet, requests, pause_at)
-
-
-def _reopen(
-    stack: ExitStack, run: Run, config: Config[Any], programs: Programs, repair_logs: bool
-) -> tuple[RunWriter, tuple[State, np.ndarray]]:
-    """Open a run for writing. Returns its writer, state and progress."""
-    restored = restore(run, programs.names, programs.shapes, repair_logs=repair_logs)
-    progress, devices = restored.progress, programs.curriculum.mesh.size
-    if devices != config.devices:
-        say(
-            f"This run began on {config.devices} devices and continues on {devices}: sums are rounded differently, so "
-            "it will not be the same bit for bit."
-        )
-    if config != run.config:
-        if progress.steps > config.total_steps or (
-            config.total_updates is not None and progress.updates > config.total_updates
-        ):
-            raise InputError(
-                f"{run.directory} has come to {progress.steps:,} steps and {progress.updates:,} updates already, "
-                "beyond what is asked for: ask for more, or train again."
-            )
-        write_config(run.directory, config)
-    writer = stack.enter_context(closing(RunWriter.reopen(Run(run.directory, config), programs.names, restored)))
-    return writer, (restored.state, np.array(progress, np.int64))
 
 
 class _Played(NamedTuple):
     """An iteration that was dispatched and whose metrics have not been read yet."""
 
-    before: Progress
     progress: Progress
+    steps: int
     metrics: Metrics
     start: float
     """When it could begin, in seconds."""
@@ -265,12 +223,13 @@ def _loop(
 ) -> Run:
     """Run to the end, or to where the run pauses. The metrics of an iteration are read while the next one runs.
 
-    An iteration donates the state before it. So snapshots, evaluations and checkpoints of a state are made before the
+    An iteration donates the state before it, so snapshots, evaluations and checkpoints of a state are made before the
     next iteration is dispatched. Of several processes, only the one with a `writer` writes and prints.
     """
     config, curriculum = run.config, programs.curriculum
-    evaluation, storage, keys = config.evaluation, config.storage, _Keys.of(config)
-    replays = _Replays(curriculum, keys.train)
+    evaluation, storage = config.evaluation, config.storage
+    _, train_key, evaluate_key, snapshot_key = _keys(config)
+    replays = _Replays(curriculum, train_key)
     tracking: Tracker | None = None
     waiting: _Played | None = None
     compiled = set[bool]()
@@ -286,19 +245,19 @@ def _loop(
         writer.publish()  # an iteration has succeeded
         if track and tracking is None:
             tracking = stack.enter_context(closing(tracker(track, run.directory, config.to_json())))
-        seconds, steps = now - played.start, progress.steps - played.before.steps
-        rate = {"steps_per_second": steps / seconds}
+        seconds = now - played.start
+        rate = {"steps_per_second": played.steps / seconds}
         scalars |= more or {}
         writer.append(METRICS, progress._asdict() | scalars)
         writer.append(TIMING, {"iteration": progress.iteration, "seconds": seconds} | rate)
         if tracking:
             tracking.log(progress.steps, scalars | rate)
-        bar.update(steps, scalars)
+        bar.update(played.steps, scalars)
         return now
 
     with ExitStack() as stack, mesh.noticing_loss():
         quiet = quiet or writer is None
-        bar = stack.enter_context(closing(ProgressBar(run.title, config.total_steps, progress.steps, quiet)))
+        bar = stack.enter_context(ProgressBar(run.title, config.total_steps, progress.steps, quiet))
         while not progress.finished(config) and (pause_at is None or progress.steps < pause_at):
             start, before = time.perf_counter(), progress
             replay = replays(state, before.iteration)
@@ -306,22 +265,22 @@ def _loop(
                 compiled.add(replay)
                 bar.stage("compiling …")
             asked = mesh.highest(requests[0] if requests else 0, curriculum.mesh) if jax.process_count() > 1 else None
-            state, metrics = curriculum.dispatch(state, jax.random.fold_in(keys.train, before.iteration), replay)
+            state, metrics = curriculum.dispatch(state, jax.random.fold_in(train_key, before.iteration), replay)
             progress = _advanced(before, config, curriculum, replay)
             if waiting:
                 start = log(waiting)
-            waiting = _Played(before, progress, metrics, start)
+            waiting = _Played(progress, progress.steps - before.steps, metrics, start)
 
             last = progress.finished(config)
-            by_iterations = storage.archive_unit == "iterations"
-            done, now = (x.iteration if by_iterations else x.updates for x in (before, progress))
-            archive = storage.archive_every > 0 and now // storage.archive_every > done // storage.archive_every
-            snapshot = last or _due(progress.iteration, storage.snapshot_every)
-            evaluate = programs.evaluators and (last or _due(progress.iteration, evaluation.evaluate_every))
+            iterations = before.iteration, progress.iteration
+            updates = before.updates, progress.updates
+            archive = _due(storage.archive_every, *(updates if storage.archive_unit == "updates" else iterations))
+            snapshot = last or _due(storage.snapshot_every, *iterations)
+            evaluate = programs.evaluators and (last or _due(evaluation.evaluate_every, *iterations))
             # read once: a later signal stops the next iteration
             stopping = int(mesh.read(asked)) if asked is not None else requests[0] if requests else 0
             pausing = pause_at is not None and progress.steps >= pause_at
-            checkpoint = last or stopping or pausing or archive or _due(progress.iteration, storage.checkpoint_every)
+            checkpoint = last or stopping or pausing or archive or _due(storage.checkpoint_every, *iterations)
             if not (snapshot or evaluate or checkpoint):
                 continue
 
@@ -329,14 +288,14 @@ def _loop(
             if snapshot and writer:
                 check_finite(mesh.read(metrics), state)
                 writer.publish()
-                content = programs.snapshots(state, jax.random.fold_in(keys.snapshot, progress.iteration))
+                content = programs.snapshots(state, jax.random.fold_in(snapshot_key, progress.iteration))
                 writer.snapshot(progress, content)
                 seen = {metric: content[name] for metric, name in programs.snapshots.metrics.items()}
             log(waiting, seen)
             waiting = None
             evaluators = (programs.last_evaluators if last else programs.evaluators) if evaluate else {}
             for suite, evaluator in evaluators.items():
-                scores = evaluator(protagonist(state), jax.random.fold_in(keys.evaluate, progress.iteration))
+                scores = evaluator(protagonist(state), jax.random.fold_in(evaluate_key, progress.iteration))
                 if not writer:
                     continue
                 means = _write_scores(writer, suite, scores, progress)
@@ -377,27 +336,16 @@ class _Replays:
         return self._can
 
 
-def _write_scores(writer: RunWriter, suite: str, scores: Iterable[Score], progress: Progress) -> dict[str, float]:
+def _write_scores(writer: RunWriter, suite: str, scores: Sequence[Score], progress: Progress) -> dict[str, float]:
     """Log the protagonist's scores on the test levels. Returns the means over levels."""
-    rows: list[dict[str, Json]] = [
-        progress._asdict()
-        | {
-            "suite": suite,
-            "level": score.level,
-            "episodes": score.episodes,
-            "greedy": writer.run.config.evaluation.greedy,
-            "solved": score.solved,
-            "return": score.mean_return,
-            "length": score.mean_length,
-        }
-        for score in scores
-    ]
-    writer.append(EVALUATIONS, *rows)
-    place = {"iteration": progress.iteration, "suite": suite}
-    writer.append(EPISODES, *(place | row for score in scores for row in score.rows()))
-    return {
-        name: float(np.mean([row[name] for row in rows])) for name in ("solved", "return") if rows[0][name] is not None
-    }
+    where = progress._asdict() | {"suite": suite, "greedy": writer.run.config.evaluation.greedy}
+    for score in scores:
+        own = {"level": score.level, "episodes": score.episodes, "solved": score.solved}
+        writer.append(EVALUATIONS, where | own | {"return": score.mean_return, "length": score.mean_length})
+        place = {"iteration": progress.iteration, "suite": suite}
+        writer.append(EPISODES, *(place | row for row in score.rows()))
+    each: dict[str, list[Any]] = {"solved": [x.solved for x in scores], "return": [x.mean_return for x in scores]}
+    return {name: float(np.mean(known)) for name, known in each.items() if None not in known}
 
 
 def _advanced(progress: Progress, config: Config[Any], curriculum: Curriculum, replay: bool) -> Progress:
@@ -407,8 +355,9 @@ def _advanced(progress: Progress, config: Config[Any], curriculum: Curriculum, r
     return Progress(progress.iteration + 1, progress.steps + played, progress.updates + updates)
 
 
-def _due(iteration: int, every: int) -> bool:
-    return bool(every) and iteration % every == 0
+def _due(every: int, before: int, now: int) -> bool:
+    """Whether a multiple of `every` was reached."""
+    return every > 0 and now // every > before // every
 
 
 def _compiled(config: Config[Any]) -> dict[str, Json]:
@@ -440,7 +389,3 @@ def stop_requests() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _covered(requests: list[int] | None) -> AbstractContextManager[list[int]]:
-    return stop_requests() if requests is None else nullcontext(requests)

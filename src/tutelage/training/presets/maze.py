@@ -14,8 +14,7 @@ from tutelage.learning.network import Network
 from tutelage.learning.ppo import PPO
 from tutelage.networks.maze_student import MazeStudent, maze_student
 from tutelage.networks.maze_teacher import MazeTeacher, maze_teacher
-from tutelage.training.config import Config, Evaluation, PresetName, Storage
-from tutelage.training.presets.choices import checked_name, with_curator
+from tutelage.training.config import Config, Evaluation, PresetName, Storage, checked_name, with_curator
 from tutelage.types import Discrete, Domain, InputError
 
 ACTIVATIONS = {"relu": nn.relu, "tanh": jnp.tanh}
@@ -63,42 +62,23 @@ class MazeSetup:
         """The mazes."""
         if self.teacher_filters < 1:  # here, because most methods build no teacher
             raise InputError(f"teacher_filters must be at least 1, not {self.teacher_filters}.")
-        return maze.domain(
-            self.size,
-            self.blocks,
-            self.view,
-            self.see_through,
-            self.max_steps,
-            self.reward,
-            self.vary_blocks,
-            self.clears,
-        )
+        sizes = self.size, self.blocks, self.view
+        return maze.domain(*sizes, self.see_through, self.max_steps, self.reward, self.vary_blocks, self.clears)
 
     def student(self, domain: Domain) -> Network:
         """A convolution, maybe an LSTM, and two heads."""
         assert isinstance(domain.env.actions, Discrete)
-        module = MazeStudent(
-            domain.env.actions.n,
-            hidden=self.hidden if self.lstm else None,
-            head=self.head,
-            activation=ACTIVATIONS[self.activation],
-        )
+        hidden, activation = self.hidden if self.lstm else None, ACTIVATIONS[self.activation]
+        module = MazeStudent(domain.env.actions.n, hidden=hidden, head=self.head, activation=activation)
         return maze_student(module, dtype=jnp.bfloat16 if self.bfloat16 else None)
 
     def teacher(self, domain: Domain) -> Network:
         """A convolution over the whole grid, maybe an LSTM, and two heads."""
         editor = domain.design.editor
         assert isinstance(editor.actions, Discrete)
-        return maze_teacher(
-            MazeTeacher(
-                editor.actions.n,
-                editor.horizon,
-                filters=self.teacher_filters,
-                hidden=256 if self.teacher_lstm else None,
-                head=self.head,
-                activation=ACTIVATIONS[self.activation],
-            )
-        )
+        sizes = {"filters": self.teacher_filters, "hidden": 256 if self.teacher_lstm else None, "head": self.head}
+        activation = ACTIVATIONS[self.activation]
+        return maze_teacher(MazeTeacher(editor.actions.n, editor.horizon, activation=activation, **sizes))
 
     @classmethod
     def preset(cls, name: PresetName, method: str, blocks: int | None = None) -> Config[MazeSetup]:

@@ -18,8 +18,7 @@ from tutelage.learning.network import Network
 from tutelage.learning.ppo import PPO
 from tutelage.networks.racing_student import RacingStudent, racing_student
 from tutelage.networks.racing_teacher import RacingTeacher, racing_teacher
-from tutelage.training.config import Config, Evaluation, PresetName, Storage
-from tutelage.training.presets.choices import checked_name, with_curator
+from tutelage.training.config import Config, Evaluation, PresetName, Storage, checked_name, with_curator
 from tutelage.types import Box, Domain, InputError
 
 
@@ -65,28 +64,18 @@ class RacingSetup:
         sizes = (*self.kernels, *self.strides, *self.channels, *self.head)
         if min(sizes) < 1:
             raise InputError(f"Kernels, strides, channels and layers of the head are at least 1; got {min(sizes)}.")
-        side = self.view.shape[0]
+        side = pixels = self.view.shape[0]
         for kernel, stride in zip(self.kernels, self.strides, strict=True):
             side = (side - kernel) // stride + 1
         if side < 1:
             raise InputError(
-                f"Nothing is left of {self.view.shape[0]}×{self.view.shape[0]} pixels after {len(self.kernels)} "
-                "convolutions: shrink the view less, or take fewer convolutions or smaller strides."
+                f"Nothing is left of {pixels}×{pixels} pixels after {len(self.kernels)} convolutions: shrink the view "
+                "less, or take fewer convolutions or smaller strides."
             )
         if len(self.lean) != len(domain.env.actions.low):
             raise InputError(f"lean is three numbers, for steering, gas and brake; got {len(self.lean)}.")
-        return racing_student(
-            RacingStudent(
-                domain.env.actions,
-                self.kernels,
-                self.strides,
-                self.channels,
-                self.head,
-                self.scale,
-                self.lean,
-                self.centered_pixels,
-            )
-        )
+        layers = self.kernels, self.strides, self.channels, self.head
+        return racing_student(RacingStudent(domain.env.actions, *layers, self.scale, self.lean, self.centered_pixels))
 
     def teacher(self, domain: Domain) -> Network:
         """Two convolutions over the sketch and two heads."""
