@@ -87,7 +87,7 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
 @pytest.mark.parametrize(
     ("setup", "sentence"),
     [
-        (RacingSetup(kernels=(2, 2)), "one kernel, one stride"),
+        (RacingSetup(kernels=(2, 2)), "Kernels, strides and channels are one for each"),
         (RacingSetup(lean=(1.0,)), "three numbers"),
         (RacingSetup(View(shrink=4)), "Nothing is left of 24×24"),
         (RacingSetup(frames=0), "at least one frame"),

@@ -57,9 +57,7 @@ def sole_writer(directory: Path) -> Iterator[None]:
             try:
                 fcntl.flock(stack.enter_context(_opened(path, flags)), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise InputError(
-                    f"{directory} is in use by another process. Wait until that has ended, or choose another directory."
-                ) from None
+                raise InputError(f"{directory} is in use by another process: wait for it, or choose another.") from None
         for left in directory.rglob(".*.unfinished"):  # by a process that was killed
             if left.is_symlink() or not left.is_dir():
                 left.unlink()

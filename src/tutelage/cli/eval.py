@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,29 +106,23 @@ class Eval:
             episodes.append([place | row for score in scores for row in score.rows()])
         baselines = []
         if self.baselines:
-            setup = runs[0].config.setup
-            for name, greedy, scores in self._baselines(runs[0], evaluators[setup], optimal.get(setup)):
-                baselines.append([PolicyScore.of(score, name, suite, greedy) for score in scores])
-                progress.update(len(scores))
+            domain, network, setup = runs[0].domain, runs[0].network, runs[0].config.setup
+            evaluator, best = evaluators[setup], optimal.get(setup)
+            random = random_scores(domain, evaluator.levels, self.episodes, key)
+            found = [
+                ("untrained", self.greedy, with_optimal(untrained_scores(evaluator, network, key), best)),
+                ("random", False, with_optimal(random, best)),
+                *([("optimal", None, best)] if best else []),
+            ]
+            baselines = [[PolicyScore.of(score, name, suite, greedy) for score in x] for name, greedy, x in found]
+            progress.update(sum(map(len, baselines)))
         return trained, baselines, episodes
-
-    def _baselines(
-        self, run: Run, evaluator: Evaluator, optimal: list[Score] | None
-    ) -> Iterator[tuple[str, bool | None, list[Score]]]:
-        key, domain, levels = seed_key(self.seed), run.domain, evaluator.levels
-        untrained = untrained_scores(evaluator, run.network, key)
-        random = random_scores(domain, levels, self.episodes, key)
-        yield "untrained", self.greedy, with_optimal(untrained, optimal)
-        yield "random", False, with_optimal(random, optimal)
-        if optimal:
-            yield "optimal", None, optimal
 
     def _write(
         self, places: Sequence[Path], trained: Scores, baselines: Scores, episodes: list[list[dict[str, Any]]]
     ) -> None:
         played = list(zip(trained, episodes, strict=True))
-        parts = [played] if self.out else [[own] for own in played]
-        files = dict(zip(places, parts, strict=True))
+        files = {self.out: played} if self.out else {path: [own] for path, own in zip(places, played, strict=True)}
         for path, own in files.items():
             scores = [score.row() for column in (*(column for column, _ in own), *baselines) for score in column]
             contents = {path: scores, episodes_file(path): [row for _, rows in own for row in rows]}

@@ -7,14 +7,13 @@ A preset gives every option its default, so domain, preset and method are read o
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, get_args
+from typing import Annotated, Any, Generic, TypeVar, get_args
 
 import jax
 import tyro
@@ -24,7 +23,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from tutelage.cli.jobs import conclude, watching
 from tutelage.cli.options import check_directory
 from tutelage.curriculum.curator import Curator
-from tutelage.curriculum.methods import METHODS
+from tutelage.curriculum.methods import METHODS, Method
 from tutelage.files import read_json, write_atomically
 from tutelage.learning import mesh
 from tutelage.learning.mesh import cores, use_cores, use_processes
@@ -40,6 +39,8 @@ from tutelage.training.storage import check_free
 from tutelage.training.trackers import TrackerName
 from tutelage.training.train import Programs, Stopped, resume, stop_requests, train
 from tutelage.types import InputError
+
+T = TypeVar("T")
 
 SEEDS = "seeds.json"
 """The file with the seeds that were trained together in a directory."""
@@ -63,6 +64,16 @@ class Processes:
         where = self.coordinator, self.num_processes, self.process_id
         if self.distributed or where != (None, None, None):
             use_processes(*where)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the defaults of all other options of `train` depend on."""
+
+    domain: str | None = None
+    preset: str | None = None
+    config: Path | None = None
+    allow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,9 +121,7 @@ class Train(Generic[S]):
                 for directory in directories.values():
                     check_free(directory, overwrite=self.overwrite)
         if config.devices > jax.device_count() and not self.config_file:
-            raise InputError(
-                f"There are {jax.device_count()} devices here, not {config.devices}: leave --devices out to use all."
-            )
+            raise InputError(f"There are {jax.device_count()} devices here, not {config.devices}: leave --devices out.")
         replace(config, seed=seeds[-1]).check()
         with stop_requests() as requests:
             programs = Programs(config)
@@ -236,9 +245,9 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
     """A `train` command from its options, the word `train` left out."""
     # a user's module may ask JAX for its devices as soon as it is imported
     use_cores()
-    _processes(arguments).join()
+    _given(Processes, arguments).join()  # before JAX creates its devices
     default = default_config(arguments)
-    _refuse_curator_options(default, arguments)
+    _refuse_curator_options(default.method, arguments)
     trainer: Any = Train[type(default.setup)]  # type: ignore[misc]
     start = trainer(default.method.name, default)
     with functions_by_name():
@@ -253,22 +262,10 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
     return command
 
 
-def _given(arguments: Sequence[str], **options: Mapping[str, Any]) -> argparse.Namespace:
-    """Some options, parsed before the rest; `options` are arguments of argparse."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name, about in options.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", **about)
-    return parser.parse_known_args(arguments)[0]
-
-
-def _processes(arguments: Sequence[str]) -> Processes:
-    """Parsed before the rest, because JAX connects processes before it creates devices."""
-    known = _given(arguments, distributed={"action": "store_true"}, coordinator={}, num_processes={}, process_id={})
-    try:
-        numbers = [None if x is None else int(x) for x in (known.num_processes, known.process_id)]
-    except ValueError:
-        raise InputError("num_processes and process_id are whole numbers.") from None
-    return Processes(known.distributed, known.coordinator, *numbers)
+def _given(kind: type[T], arguments: Sequence[str]) -> T:
+    """Some options, parsed before the rest."""
+    words = [argument for argument in arguments if argument not in ("-h", "--help")]
+    return tyro.cli(kind, args=words, return_unknown_args=True, prog="tutelage train")[0]
 
 
 def _devices(directory: Path) -> int | None:
@@ -283,40 +280,31 @@ def _devices(directory: Path) -> int | None:
 
 def default_config(arguments: Sequence[str]) -> Config[Any]:
     """The configuration that the options of a `train` command start from."""
-    words = [argument for argument in arguments if argument not in ("-h", "--help")]
-    known = _given(words, domain={}, preset={}, config={"type": Path}, allow={"nargs": "*", "default": []})
+    known = _given(Origin, arguments)
     if known.config is None:
         preset: Any = checked_name("preset", known.preset or "laptop", get_args(PresetName))
         first = arguments[0] if arguments and not arguments[0].startswith("-") else None
-        if first is None and len(words) == len(arguments):  # help was not requested
+        if first is None and not {"-h", "--help"} & {*arguments}:
             raise InputError(f"Which method? tutelage train METHOD [OPTIONS], with one of {', '.join(METHODS)}.")
         method = checked_name("method", first or "plr-perp", METHODS)
         setup: Any = setup_named(known.domain or "maze")
-        return setup.preset(preset, method, **_decisive(setup, arguments))
+        decisive = make_dataclass("Decisive", [(name, int | None, None) for name in getattr(setup, "decisive", ())])
+        given = {name: x for name, x in vars(_given(decisive, arguments)).items() if x is not None}
+        return setup.preset(preset, method, **given)
     if known.preset or known.domain:
-        raise InputError(
-            "A configuration file already has a preset's and a domain's values: leave --preset and --domain out."
-        )
+        raise InputError("--config already decides the preset and the domain: leave --preset and --domain out.")
     return read_config(read_json(known.config), known.allow)
 
 
-def _decisive(setup: type[Any], arguments: Sequence[str]) -> dict[str, int]:
-    """The options given on which other defaults of a preset depend, such as --blocks 50; tyro refuses bad values."""
-    given = vars(_given(arguments, **{name: {"nargs": "?"} for name in getattr(setup, "decisive", ())}))
-    return {name: int(value) for name, value in given.items() if value is not None and value.isdecimal()}
-
-
-def _refuse_curator_options(config: Config[Any], arguments: Sequence[str]) -> None:
+def _refuse_curator_options(method: Method, arguments: Sequence[str]) -> None:
     """Refuse options of a curator for a method without one."""
-    if config.method.curator is not None:
+    if method.curator is not None:
         return
     options = {f"--{no}{f.name.replace('_', '-')}" for f in fields(Curator) for no in ("", "no-")}
     for argument in arguments:
         if (option := argument.partition("=")[0]) in options:
             having = ", ".join(name for name, method in METHODS.items() if method.curator)
-            raise InputError(
-                f"{config.method.name} has no curator, so {option} means nothing: leave it out, or choose {having}."
-            )
+            raise InputError(f"{method.name} has no curator, so {option} means nothing: leave it out, or use {having}.")
 
 
 def functions_by_name() -> ConstructorRegistry:

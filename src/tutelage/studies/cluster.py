@@ -32,11 +32,7 @@ class RayTasks:
     """An executor that gives all runs to a Ray cluster, which starts them as soon as their resources are free."""
 
     def __init__(self, address: str = "auto", resources: Resources | None = None) -> None:
-        """Connect to the cluster at `address`, or to the one of this machine.
-
-        Raises:
-            InputError: if Ray is not installed, or no cluster answers.
-        """
+        """Connect to the cluster at `address`, or to the one of this machine."""
         try:
             import ray
         except ImportError:

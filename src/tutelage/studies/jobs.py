@@ -32,15 +32,12 @@ class Task(Protocol):
 
     def poll(self) -> int | None:
         """Its exit code; None as long as it has none."""
-        ...
 
     def stop(self) -> None:
         """Ask it to save and end."""
-        ...
 
     def place(self) -> str | None:
         """Where it runs, or an empty string; None as long as it waits for resources."""
-        ...
 
 
 class Executor(Protocol):
@@ -48,7 +45,6 @@ class Executor(Protocol):
 
     def start(self, run: StudyRun, pause_at: int | None) -> Task | None:
         """Start or resume a run, to its end or to `pause_at` steps; None if there are no resources for it now."""
-        ...
 
 
 @dataclass
@@ -90,13 +86,10 @@ def run_jobs(
     show: Callable[[Sequence[Job]], object] = lambda jobs: None,
     requests: Sequence[int] = (),
 ) -> None:
-    """Run all waiting jobs, and set the final status of each.
+    """Run all waiting jobs, and set the final status of each; jobs with another status are only shown.
 
-    Args:
-        jobs: those with another status than "waiting" are only shown.
-        executor: where to run them.
-        show: called whenever something may have changed.
-        requests: from `stop_requests`. After the first one, all runs are told to save and stop.
+    `show` is called whenever something may have changed. After the first of the `requests`, which are those of
+    `stop_requests`, all runs are told to save and stop.
     """
     asked = False
     try:

@@ -62,14 +62,10 @@ def plan(
     again: bool = False,
     failed: Collection[Key] = (),
 ) -> Plan:
-    """Find out from the files which runs come next.
+    """Find out from the files which runs come next; without a `selection`, all do.
 
-    Args:
-        runs: the study's.
-        selection: how to choose between its variants; None: run them all.
-        results: where tidy tables may hold results of runs that were made elsewhere.
-        again: also run what was finished elsewhere.
-        failed: runs that are not tried again. Their variants have no score.
+    The tidy tables in `results` may hold runs that were made elsewhere, and `again` also runs what was finished there.
+    Runs that `failed` are not tried again, and their variants have no score.
     """
     elsewhere = reached_in(Path(results), runs) if results and not again else {}
     jobs = {run.key: Job(run) for run in runs}
@@ -102,12 +98,9 @@ def run_study(
     show: Callable[[Sequence[Job]], object] = lambda jobs: None,
     requests: Sequence[int] = (),
 ) -> Plan:
-    """Run all that is not finished, rung by rung. With a selection, its ranking is written to `results`.
+    """Run all that is not finished, rung by rung, and write the ranking of a selection to `results`.
 
-    The arguments are those of `plan` and of `run_jobs`.
-
-    Returns:
-        The runs with their final status, and the ranking. After a request, unfinished runs have the status "stopped".
+    The arguments are those of `plan` and of `run_jobs`. After a request, unfinished runs have the status "stopped".
     """
     failed: set[Key] = set()
     while True:
@@ -146,24 +139,20 @@ def _ranked(
     for run in runs:
         scores[run.variant].append(_score(run, rows.get(run.key, ()), steps, selection))
     means = {name: None if None in x else float(np.mean(_known(x))) for name, x in scores.items()}
-    order = sorted(means, key=lambda name: -math.inf if (mean := means[name]) is None else mean, reverse=True)
+    order = sorted(means.items(), key=lambda each: -math.inf if each[1] is None else each[1], reverse=True)
     kept = 1 if steps is None else math.ceil(len(order) * selection.keep)
     out = []
-    for place, name in enumerate(order, start=1):
-        numbers, mean = _known(scores[name]), means[name]
+    for place, (name, mean) in enumerate(order, start=1):
+        numbers = _known(scores[name])
         std = float(np.std(numbers, ddof=1)) if mean is not None and len(numbers) > 1 else None
-        chosen = place <= kept and mean is not None
-        out.append(Ranked(rung, steps, place, name, mean, std, len(numbers), chosen))
+        out.append(Ranked(rung, steps, place, name, mean, std, len(numbers), place <= kept and mean is not None))
     return out
 
 
 def _score(run: StudyRun, rows: Sequence[Row], steps: int | None, selection: Selection) -> float | None:
     """The mean over levels and the last evaluations until a rung."""
-    wanted = [
-        row
-        for row in rows
-        if (steps is None or int(row["steps"]) <= steps) and (not selection.levels or row["level"] in selection.levels)
-    ]
+    wanted = [row for row in rows if not selection.levels or row["level"] in selection.levels]
+    wanted = [row for row in wanted if steps is None or int(row["steps"]) <= steps]
     last = sorted({int(row["iteration"]) for row in wanted})[-selection.evaluations :]
     values = [row[selection.metric] for row in wanted if int(row["iteration"]) in last]
     if any(value in (None, "") or float(value) != float(value) for value in values):

@@ -1,40 +1,4 @@
-"""A study: several variants of a method, several seeds of each, as one TOML file.
-
-    preset = "laptop"               # domain and preset of all runs
-    seeds = 5                       # seeds 0 … 4, or a list
-
-    [options]                       # options of `tutelage train` for all runs
-    total_steps = 20_000_000
-    blocks = 25
-
-    [[variants]]                    # one table for each variant: a method, and options of its own
-    method = "dr"
-
-    [[variants]]
-    method = "plr-perp"
-    name = "plr-perp-true-regret"
-    score = "true-regret"
-
-    [grid]                          # optional: each variant once for every combination of these values
-    temperature = [0.3, 1.0]
-
-    [random]                        # optional: each variant once for every draw
-    samples = 20
-    seed = 0
-    replay_rate = [0.5, 0.8]                                        # one of these
-    learning_rate = {min = 1e-5, max = 1e-3, log = true}            # from a range; whole numbers if both ends are
-
-    [selection]                     # optional: which variant is best, and which ones to continue
-    metric = "solved"               # or "return"
-    levels = ["SixteenRooms"]       # the mean over these test levels (default: all)
-    evaluations = 1                 # and over this many of the last evaluations
-    rungs = [2_000_000, 6_000_000]  # successive halving: pause all runs at these steps,
-    keep = 0.33                     # and continue this share of the variants
-
-    [resources]                     # optional: what each run gets
-    cpus = 1
-    gpus = 0                        # with Ray only, as is max_retries
-    max_retries = 3
+"""A study: several variants of a method, several seeds of each, as one TOML file (`docs/studies.md` has its entries).
 
 Every run is one `tutelage train` command with a run directory of its own, so any job scheduler can run a study.
 """
@@ -51,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tutelage.training.run import CONFIG, PUBLISHED, Progress, Run
+from tutelage.training.run import Progress, Run, config_file
 from tutelage.training.serialization import from_plain
 from tutelage.types import InputError
 
@@ -132,7 +96,7 @@ class StudyRun:
     @property
     def begun(self) -> bool:
         """Whether it has a run directory to resume."""
-        return any((self.directory / place).exists() for place in (CONFIG, Path(PUBLISHED) / CONFIG))
+        return config_file(self.directory).exists()
 
     def load(self) -> Run:
         return Run.load(self.directory, self.allow)

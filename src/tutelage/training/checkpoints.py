@@ -47,13 +47,8 @@ def write(path: Path, tree: Any, about: Json) -> None:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read a checkpoint.
-
-    Raises:
-        DamagedError: if the file is not a checkpoint, is truncated, or differs from what was saved.
-        OSError: if it cannot be opened.
-    """
-    path.open("rb").close()
+    """Read a checkpoint, or raise a `DamagedError` if the file is not one, or not what was saved."""
+    path.open("rb").close()  # raises `OSError`
     try:
         with safe_open(path, framework="numpy") as file:
             entry = json.loads((file.metadata() or {})[ENTRY])

@@ -36,20 +36,16 @@ class Setup(Protocol):
 
     def domain(self) -> Domain:
         """The domain."""
-        ...
 
     def student(self, domain: Domain) -> Network:
         """The students' network."""
-        ...
 
     def teacher(self, domain: Domain) -> Network | None:
         """The network of a generator that learns; None if there is none for this domain."""
-        ...
 
     @classmethod
     def preset(cls, name: PresetName, method: str) -> Config[Any]:
         """A complete configuration that works, for one of the library's methods."""
-        ...
 
 
 S = TypeVar("S", bound=Setup)
@@ -160,9 +156,7 @@ class Config(Generic[S]):
                 raise InputError(f"{name} must be below 2³¹, not {value}.")
         check_seed(self.seed)
         if self.anneal_lr and (self.ppo.anneal_updates or self.teacher_ppo.anneal_updates):
-            raise InputError(
-                "anneal_lr decays learning rates over the whole run, anneal_updates over some updates: choose one."
-            )
+            raise InputError("anneal_lr decays over the whole run, anneal_updates over some updates: choose one.")
         if not self.method.train_on_new and not self.method.replays:
             raise InputError(
                 f"{self.method.name} learns from replayed levels only, and with a replay rate of 0 there are none: "

@@ -147,9 +147,8 @@ class Run:
     def load(cls, directory: str | Path, allow: Iterable[str] = ()) -> Run:
         """Open a run. Modules of your own that its configuration names are imported only if they are in `allow`."""
         directory = Path(directory)
-        published = directory / PUBLISHED / CONFIG
         try:
-            content = read_json(published if published.exists() else directory / CONFIG)
+            content = read_json(config_file(directory))
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{directory} is not a run: it has no {CONFIG}.") from None
         return cls(directory, read_config(content, allow))
@@ -253,6 +252,12 @@ def find_runs(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[Ru
         else:
             raise InputError(f"{path} is not a run and contains none: give a directory with a {CONFIG}, or of runs.")
     return [Run.load(directory, allow) for directory in found]
+
+
+def config_file(directory: Path) -> Path:
+    """Where the configuration of a run is, also while the run replaces an old one."""
+    published = directory / PUBLISHED / CONFIG
+    return published if published.exists() else directory / CONFIG
 
 
 def write_config(directory: Path, config: Config[Any]) -> None:

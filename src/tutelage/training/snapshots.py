@@ -28,7 +28,7 @@ class Snapshots:
     """Takes snapshots of a curriculum's levels, and plays them with the protagonist."""
 
     def __init__(self, curriculum: Curriculum, count: int) -> None:
-        """Show up to `count` levels."""
+        """Of up to `count` levels."""
         self.curriculum, self.count = curriculum, count
         self._inspect = jax.jit(partial(_inspect, curriculum.parts))
         self._propose = jax.jit(partial(curriculum.method.generator.propose, curriculum.parts))

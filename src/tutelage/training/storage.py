@@ -73,10 +73,7 @@ def check_free(directory: Path, *, overwrite: bool = False) -> None:
     if found and not found & {CONFIG, PUBLISHED}:
         raise InputError(f"{directory} is not empty and holds no run; choose another directory.")
     if found and not overwrite:
-        raise InputError(
-            f"{directory} already holds a run. Continue it (tutelage resume), choose another directory, or "
-            "replace it (--overwrite)."
-        )
+        raise InputError(f"{directory} already holds a run: resume it, replace it (--overwrite), or choose another.")
 
 
 @contextmanager
@@ -85,10 +82,7 @@ def writing(directory: Path) -> Iterator[None]:
     own = (LEVELS, CHECKPOINTS, ARCHIVE, TENSORBOARD, WANDB)
     for name in (STAGED, PUBLISHED, *own, *(f"{PUBLISHED}/{name}" for name in own)):
         if (path := directory / name).is_symlink():
-            raise InputError(
-                f"{path} is a symbolic link, and a run is written inside of its own directory only: put there what the "
-                "link points to, or remove the link."
-            )
+            raise InputError(f"{path} is a symbolic link, and a run is written inside its directory only: remove it.")
     with sole_writer(directory):
         _remove(directory / STAGED)
         _complete_publishing(directory)
@@ -113,10 +107,8 @@ def _newest(run: Run) -> tuple[checkpoints.Checkpoint, Saved]:
             say(f"{error} Looking for the checkpoint before it.")
             continue
         if unlike := differences(checkpoint.about["learning"], run.config.learning()):
-            raise InputError(
-                f"{path} belongs to another configuration than {run.directory / CONFIG}. They differ in "
-                f"{'; '.join(unlike)}."
-            )
+            both = f"{path} belongs to another configuration than {run.directory / CONFIG}."
+            raise InputError(f"{both} They differ in {'; '.join(unlike)}.")
         return checkpoint, saved
     raise InputError(f"All {len(found)} checkpoints of {run.directory} are damaged. Put a whole one there, {again}")
 

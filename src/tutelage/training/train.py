@@ -10,10 +10,10 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,9 @@ from tutelage.training.snapshots import Snapshots
 from tutelage.training.storage import RunWriter, check_free, protagonist, say, writing
 from tutelage.training.trackers import Tracker, TrackerName, tracker, tracking_package
 from tutelage.types import InputError, Json, Key
+
+AHEAD = 256
+"""For how many iterations it is decided at a time whether they are to replay."""
 
 
 class Stopped(Exception):  # noqa: N818, it is no error
@@ -170,15 +173,12 @@ def resume(
     asked: dict[str, Any] = {"total_steps": total_steps, "total_updates": total_updates}
     config = replace(run.config, **{name: length for name, length in asked.items() if length is not None})
     if config.anneal_lr and config != run.config:
-        raise InputError(
-            "This run's learning rate falls to zero over the length that was planned at its start, so it cannot be "
-            "made longer. Train again with more steps, or without annealing."
-        )
+        raise InputError("This run's learning rate falls to 0 at its end, so it cannot be made longer: train again.")
     if track:
         tracking_package(track)
-    if config.devices % jax.process_count():  # these processes cannot share that number of devices, but another one
-        programs = programs or Programs(replace(config, devices=0))
-    programs = programs or Programs(config)
+    # these processes may be unable to share that number of devices, but not another one
+    devices = 0 if config.devices % jax.process_count() else config.devices
+    programs = programs or Programs(replace(config, devices=devices))
     programs.check(config)
     with stop_requests() if requests is None else nullcontext(requests) as requests, ExitStack() as stack:
         state: Any = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), programs.shapes)
@@ -229,7 +229,7 @@ def _loop(
     config, curriculum = run.config, programs.curriculum
     evaluation, storage = config.evaluation, config.storage
     _, train_key, evaluate_key, snapshot_key = _keys(config)
-    replays = _Replays(curriculum, train_key)
+    replays = _replays(curriculum, train_key)
     tracking: Tracker | None = None
     waiting: _Played | None = None
     compiled = set[bool]()
@@ -314,26 +314,22 @@ def _loop(
     return run
 
 
-class _Replays:
-    """Decides which iterations replay, if possible without waiting for the iteration before."""
+def _replays(curriculum: Curriculum, key: Key) -> Callable[[State, int], bool]:
+    """Whether an iteration replays, given the state before it: decided if possible without waiting for that state."""
+    can = False
 
-    AHEAD = 256
-    """Iterations that are decided at a time."""
+    @lru_cache(maxsize=1)
+    def wants(block: int) -> list[bool]:
+        iterations = np.arange(block * AHEAD, (block + 1) * AHEAD)
+        return curriculum.wants_replay(jax.vmap(partial(jax.random.fold_in, key))(iterations)).tolist()
 
-    def __init__(self, curriculum: Curriculum, key: Key) -> None:
-        self._curriculum, self._key, self._can = curriculum, key, False
-        self._wants: dict[int, bool] = {}
+    def replays(state: State, iteration: int) -> bool:
+        nonlocal can
+        wanted = wants(iteration // AHEAD)[iteration % AHEAD]
+        can = can or (wanted and curriculum.can_replay(state))
+        return wanted and can
 
-    def __call__(self, state: State, iteration: int) -> bool:
-        """Whether an iteration replays, given the state before it."""
-        if iteration not in self._wants:
-            ahead = np.arange(iteration, iteration + self.AHEAD)
-            wants = self._curriculum.wants_replay(jax.vmap(partial(jax.random.fold_in, self._key))(ahead))
-            self._wants = dict(zip(ahead.tolist(), wants.tolist(), strict=True))
-        if not self._wants[iteration]:
-            return False
-        self._can = self._can or self._curriculum.can_replay(state)
-        return self._can
+    return replays
 
 
 def _write_scores(writer: RunWriter, suite: str, scores: Sequence[Score], progress: Progress) -> dict[str, float]:

@@ -57,10 +57,8 @@ class RacingSetup:
         """Convolutions and two heads."""
         assert isinstance(domain.env.actions, Box)
         if not len(self.kernels) == len(self.strides) == len(self.channels) > 0:
-            raise InputError(
-                "The student needs one kernel, one stride and one number of channels for each convolution; got "
-                f"{len(self.kernels)}, {len(self.strides)} and {len(self.channels)}."
-            )
+            counts = f"{len(self.kernels)}, {len(self.strides)} and {len(self.channels)}"
+            raise InputError(f"Kernels, strides and channels are one for each convolution; there are {counts}.")
         sizes = (*self.kernels, *self.strides, *self.channels, *self.head)
         if min(sizes) < 1:
             raise InputError(f"Kernels, strides, channels and layers of the head are at least 1; got {min(sizes)}.")
