@@ -55,16 +55,13 @@ def table_of(jobs: Sequence[Job]) -> Table:
     table.add_column("variant", no_wrap=True)
     for seed in seeds:
         table.add_column(f"seed {seed}", justify="right", no_wrap=True)
-    rows: dict[str, dict[int, str]] = {}
-    for job in jobs:
-        rows.setdefault(job.run.variant, {})[job.run.seed] = _cell(job)
-    for variant, cells in rows.items():
-        table.add_row(variant, *(cells.get(seed, "") for seed in seeds))
+    cells = {job.run.key: _cell(job) for job in jobs}
+    for variant in dict.fromkeys(job.run.variant for job in jobs):
+        table.add_row(variant, *(cells.get((variant, seed), "") for seed in seeds))
     return table
 
 
 def _cell(job: Job) -> str:
-    """The table's cell of a run: its status, the time left and where it runs."""
     words: list[str] = [job.status]
     if job.status not in ("done", "in results", "failed") and job.steps and job.total_steps:
         words.append(f"{min(1.0, job.steps / job.total_steps):.0%}")

@@ -135,30 +135,27 @@ def _ranked(
     rung: int, steps: int | None, runs: Sequence[StudyRun], rows: Mapping[Key, Sequence[Row]], selection: Selection
 ) -> list[Ranked]:
     """All variants of a rung, the best first."""
-    scores: dict[str, list[float | None]] = defaultdict(list)
+    scores: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         scores[run.variant].append(_score(run, rows.get(run.key, ()), steps, selection))
-    means = {name: None if None in x else float(np.mean(_known(x))) for name, x in scores.items()}
-    order = sorted(means.items(), key=lambda each: -math.inf if each[1] is None else each[1], reverse=True)
+    means = {name: float(np.mean(x)) for name, x in scores.items()}  # NaN if a seed has no score
+    order = sorted(means, key=lambda name: -math.inf if math.isnan(means[name]) else means[name], reverse=True)
     kept = 1 if steps is None else math.ceil(len(order) * selection.keep)
     out = []
-    for place, (name, mean) in enumerate(order, start=1):
-        numbers = _known(scores[name])
-        std = float(np.std(numbers, ddof=1)) if mean is not None and len(numbers) > 1 else None
-        out.append(Ranked(rung, steps, place, name, mean, std, len(numbers), place <= kept and mean is not None))
+    for place, name in enumerate(order, start=1):
+        known = [score for score in scores[name] if not math.isnan(score)]
+        mean = None if math.isnan(means[name]) else means[name]
+        std = float(np.std(known, ddof=1)) if mean is not None and len(known) > 1 else None
+        out.append(Ranked(rung, steps, place, name, mean, std, len(known), place <= kept and mean is not None))
     return out
 
 
-def _score(run: StudyRun, rows: Sequence[Row], steps: int | None, selection: Selection) -> float | None:
-    """The mean over levels and the last evaluations until a rung."""
+def _score(run: StudyRun, rows: Sequence[Row], steps: int | None, selection: Selection) -> float:
+    """The mean over levels and the last evaluations until a rung; NaN if there are none."""
     wanted = [row for row in rows if not selection.levels or row["level"] in selection.levels]
     wanted = [row for row in wanted if steps is None or int(row["steps"]) <= steps]
     last = sorted({int(row["iteration"]) for row in wanted})[-selection.evaluations :]
     values = [row[selection.metric] for row in wanted if int(row["iteration"]) in last]
     if any(value in (None, "") or float(value) != float(value) for value in values):
         raise InputError(f"{run.variant} has no {selection.metric} in its evaluations: choose another metric.")
-    return float(np.mean([float(value) for value in values])) if values else None
-
-
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+    return float(np.mean([float(value) for value in values])) if values else math.nan

@@ -30,9 +30,11 @@ class Snapshots:
     def __init__(self, curriculum: Curriculum, count: int) -> None:
         """Of up to `count` levels."""
         self.curriculum, self.count = curriculum, count
+        curator: Any = curriculum.method.curator
         self._inspect = jax.jit(partial(_inspect, curriculum.parts))
         self._propose = jax.jit(partial(curriculum.method.generator.propose, curriculum.parts))
-        known = curriculum.method.curator is not None and curriculum.parts.domain.optimal_return is not None
+        self._draw = jax.jit(partial(sample, curator, count=DRAWN))
+        known = curator is not None and curriculum.parts.domain.optimal_return is not None
         self.metrics = {"buffer/true_regret": "true_regret"} if known else {}
         """Metrics that a snapshot adds, and their names in it."""
 
@@ -41,8 +43,7 @@ class Snapshots:
         # on one device: a program on arrays that several devices hold would run on each of them
         params = protagonist(state)
         choice_key, play_key, sample_key = jax.random.split(key, 3)
-        curator = self.curriculum.method.curator
-        if curator is None:
+        if self.curriculum.method.curator is None:
             keys = jax.random.split(choice_key, self.count)
             queues, _ = self._propose(jax.device_get(state.generator), keys)
             levels = jax.tree.map(lambda x: np.asarray(x[:, 0]), queues)
@@ -55,8 +56,7 @@ class Snapshots:
             entries = [_entry(buffer, slot) for slot in slots]
             about = {"source": "buffer", "size": int(buffer.size), "capacity": len(buffer.scored_at)}
             if buffer.size:  # drawn as for training, so not only those with the highest scores
-                draw = jax.jit(partial(sample, curator, count=DRAWN))
-                drawn = np.asarray(draw(buffer, jax.random.fold_in(key, 3)))
+                drawn = np.asarray(self._draw(buffer, jax.random.fold_in(key, 3)))
                 about["drawn"] = self._to_json(buffer.entries.level, drawn)
             if self.metrics:
                 about["true_regret"] = self._true_regret(params, buffer, sample_key)

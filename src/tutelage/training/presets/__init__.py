@@ -18,10 +18,8 @@ def setup_named(name: str) -> type[Setup]:
     module, colon, attribute = name.partition(":")
     if not colon:
         if name not in SETUPS:
-            raise InputError(
-                f"The domain {name!r} does not come with tutelage: choose one of {', '.join(SETUPS)}, or name the "
-                "setup class of your own domain as module:Class."
-            )
+            known = ", ".join(SETUPS)
+            raise InputError(f"The domain {name!r} does not come with tutelage: choose {known}, or a module:Class.")
         return SETUPS[name]
     if not module or not attribute or module.startswith("."):
         raise InputError(f"A domain of your own is named module:Class, as in my_maze:Setup; got {name!r}.")
