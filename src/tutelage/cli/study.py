@@ -41,7 +41,6 @@ class _File:
         return study, study.runs(self.runs or Path("runs") / self.file.stem)
 
     def plan(self) -> Plan:
-        """The state of the study, and the runs that come next."""
         study, runs = self.read()
         check(study)
         return plan(runs, study.selection, self.tables)

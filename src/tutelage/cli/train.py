@@ -60,7 +60,6 @@ class Processes:
     """Elsewhere: which one this is, from 0."""
 
     def join(self) -> None:
-        """Connect to the other processes, if there are any."""
         where = self.coordinator, self.num_processes, self.process_id
         if self.distributed or where != (None, None, None):
             use_processes(*where)
@@ -209,7 +208,6 @@ class Group:
 
     @classmethod
     def read(cls, directory: Path, allow: Sequence[str]) -> Group | None:
-        """The group of a directory, or None."""
         path = directory / SEEDS
         if not path.exists() or (directory / CONFIG).exists():
             return None
@@ -225,7 +223,6 @@ class Group:
         write_atomically(self.directory / SEEDS, json.dumps(content, indent=2) + "\n")
 
     def run(self, *, overwrite: bool = False, track: str | None = None, pause_at: int | None = None) -> None:
-        """Run what is not finished, in parallel."""
         name, allow = self.config.method.name, self.config.allowing()
         options = [name, "--config", str(self.directory / SEEDS), *allow]
         options += [*(["--track", track] if track else ()), *(["--overwrite"] if overwrite else ())]

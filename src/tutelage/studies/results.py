@@ -49,7 +49,7 @@ Table = dict[tuple[str, int], list[Row]]
 
 
 def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
-    """Write the files of all runs that have begun, and return their paths."""
+    """Write the files of all runs that have begun, and return their paths. Rows of runs that are not here are kept."""
     out = Path(out)
     tables = {name: read_table(out / name) for name in COLUMNS_OF}
     about: dict[str, dict[str, Json]] = {

@@ -77,7 +77,6 @@ def fit(arrays: dict[str, np.ndarray], like: Any, source: Path) -> Any:
 
 
 def file_of(directory: Path, iteration: int) -> Path:
-    """The path of an iteration's checkpoint."""
     return directory / f"{iteration:08}{SUFFIX}"
 
 

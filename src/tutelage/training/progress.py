@@ -77,7 +77,6 @@ class ProgressBar:
             self._console.print(line, markup=False, soft_wrap=True)
 
     def line(self) -> str:
-        """The progress as one plain line."""
         share = f"{self.done:,} of {self.total:,} {self.unit} ({self.done / max(self.total, 1):.0%})"
         return "; ".join([f"{self.title}: {share}, {self._pace(short=False)}", *self._facts()])
 

@@ -350,7 +350,6 @@ def read_snapshots(directory: Path, saved: Saved | None) -> list[dict[str, Json]
 
 
 def read_snapshot(path: Path) -> dict[str, Json]:
-    """One snapshot of the curriculum."""
     content = read_json(path)
     entries = content.get("entries") if isinstance(content, dict) else None
     if (

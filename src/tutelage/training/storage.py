@@ -218,11 +218,9 @@ class RunWriter:
             log.path = self.place / name
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
-        """Add rows to the log of this name."""
         self._logs[name].append(*({**row, CRC: row_crc(row)} if name == TIMING else row for row in rows))
 
     def snapshot(self, progress: Progress, content: Mapping[str, Json]) -> None:
-        """Write a snapshot of the curriculum."""
         self._check_place()
         path = self.place / LEVELS / f"{progress.iteration:08}.json"
         data = json.dumps(progress._asdict() | dict(content)).encode()
