@@ -46,7 +46,7 @@ class Play:
         if self.max_frames < 1:
             raise InputError(f"A video has at least one frame, not {self.max_frames}.")
         if not 0 <= self.episode < 2**32:
-            raise InputError(f"Episodes count from 0; there is none with the number {self.episode}.")
+            raise InputError(f"Episodes count from 0 upwards; there is none with the number {self.episode}.")
         run, *others = open_runs([self.directory] if self.directory else [], self.pretrained, self.allow)
         if others:
             raise InputError(f"{self.directory} has {1 + len(others)} runs: name one of them, such as {run.directory}.")
