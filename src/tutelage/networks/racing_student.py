@@ -84,16 +84,14 @@ def racing_student(module: RacingStudent) -> Network:
     plain = plain_racing_student(module)
 
     def apply(params: Params, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
-        layers = [
-            convolution.Layer(params[f"convs_{i}"]["kernel"], params[f"convs_{i}"]["bias"], stride)
-            for i, stride in enumerate(module.strides)
-        ]
+        convs = [params[f"convs_{i}"] for i in range(len(module.strides))]
+        layers = [convolution.Layer(**conv, stride=stride) for conv, stride in zip(convs, module.strides, strict=True)]
         # Pixels are rearranged as bytes, so the first layer is scaled and shifted instead of them.
-        kernel, bias, _ = layers[0]
+        kernel, bias, stride = layers[0]
         if module.centered:
-            layers[0] = layers[0]._replace(kernel=kernel / 128, bias=bias - kernel.sum((0, 1, 2)))
+            layers[0] = convolution.Layer(kernel / 128, bias - kernel.sum((0, 1, 2)), stride)
         else:
-            layers[0] = layers[0]._replace(kernel=kernel / 255)
+            layers[0] = convolution.Layer(kernel / 255, bias, stride)
         features = convolution.stack(layers, obs.reshape(-1, *obs.shape[2:])).reshape(*first.shape, -1)
         return carry, module.apply({"params": params}, features, method="heads")
 
