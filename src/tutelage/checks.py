@@ -22,7 +22,7 @@ from tutelage.types import Design, Discrete, Domain, Env, InputError, Key, Level
 __all__ = ["check_design", "check_domain", "check_env", "check_returns", "check_suites"]
 
 LEVELS = 64
-"""How many levels are drawn, and built. Even a coarse design makes different ones among this many."""
+"""How many levels are drawn, and built: enough for different ones even of a coarse design."""
 
 EDITS = 16
 """How often each level is mutated, one edit after another."""
@@ -48,7 +48,7 @@ def check_domain(domain: Domain, *, key: Key | None = None, episodes: int = 8) -
     check_design(domain.design, key=key)
     played = check_env(domain.env, domain.design.sample, key=key, episodes=episodes)
     check_suites(domain, key=key)
-    _check_returns(domain, played)
+    check_returns(domain, played=played)
     taught = ("minimax", "paired", "repaired") if supports(domain.design, "editor", "build") else ()
     return ("dr", "plr", "plr-perp", *taught, *(("accel",) if supports(domain.design, "mutate") else ()))
 
@@ -357,13 +357,11 @@ def _check_frame(domain: Domain, env: Env, draw: Draw, key: Key) -> None:
         _require_picture("frame", _traced("frame", first))
 
 
-def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8) -> None:
-    """Check a domain's `optimal_return` and `solved_above`."""
-    key = jax.random.key(0) if key is None else key
-    _check_returns(domain, _played(domain.env, domain.design.sample, key, episodes))
-
-
-def _check_returns(domain: Domain, played: Played) -> None:
+def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8, played: Played | None = None) -> None:
+    """Check a domain's `optimal_return` and `solved_above`, on episodes that `check_env` returned or on new ones."""
+    if played is None:
+        key = jax.random.key(0) if key is None else key
+        played = _played(domain.env, domain.design.sample, key, episodes)
     threshold, oracle = domain.solved_above, domain.optimal_return
     _require(
         threshold is None or (isinstance(threshold, int | float) and math.isfinite(threshold)),
@@ -378,12 +376,12 @@ def _check_returns(domain: Domain, played: Played) -> None:
         "`optimal_return` is infinite or not a number for a sampled level; let it be finite, also where nothing can "
         "be earned.",
     )
-    got = np.sum(np.asarray(played.reward), axis=1, where=played.alive)
-    worst = int(np.argmax(got - best))
+    earned = np.sum(np.asarray(played.reward), axis=1, where=played.alive)
+    worst = int(np.argmax(earned - best))
+    got, most = earned[worst], best[worst]
     _require(
-        got[worst] <= best[worst] + 1e-4 * (1 + abs(best[worst])),
-        f"Random actions earned {got[worst]:g} on a level whose `optimal_return` is {best[worst]:g}; let it be the "
-        "most that any policy could get.",
+        got <= most + 1e-4 * (1 + abs(most)),
+        f"Random actions earned {got:g} on a level whose `optimal_return` is {most:g}; let it be the most possible.",
     )
     _require(
         threshold is None or (best > threshold).any(),

@@ -13,9 +13,9 @@ They are gathered by position: one product has the rows of all steps and envs in
 W_p is read once. Nothing is assumed about the grids; more changes are more rows. The backward pass runs the same loop:
 a change contributes to its own step and to all later ones.
 
-Gain, on two busy cores at the paper's sizes, in CPU seconds of one run timed by `benchmarks.timing`: an iteration of
-PAIRED with the LSTM teacher takes 3.8 (plain: 11.9, 3.2 times as much), an explore iteration of REPAIRED with the
-feed-forward teacher 0.36 (0.86, 2.4 times). `python -m benchmarks train --methods paired repaired` times both again.
+At the paper's sizes, an iteration of PAIRED with the LSTM teacher takes 3.2 times less CPU time than with the plain
+network, an explore iteration of REPAIRED with the feed-forward teacher 2.4 times less. `python -m benchmarks train
+--methods paired repaired` times both again.
 """
 
 from __future__ import annotations

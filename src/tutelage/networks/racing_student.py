@@ -5,9 +5,8 @@ It is not recurrent. Where the paper says nothing, weights are initialized as in
 
 The paper contradicts itself: kernels 2, 2, 2, 2, 3, 3 with strides 2, 2, 2, 2, 1, 1 turn its 96×96 pixels into 2×2×256
 features, which it calls a 256-dimensional embedding. We keep the kernels and flatten the features to 1,024. The
-released code has these kernels for a view cropped to 84×84, and 4, 3, 3, 3, 3, 3 for 96×96; both give 256. The text on
-the heads is not clear either. We read it as two hidden layers of 256, for the policy and for the value: it mentions no
-layer of 100, which is what the released code has, one for each.
+released code has these kernels for a view cropped to 84×84, and 4, 3, 3, 3, 3, 3 for 96×96; both give 256. We read the
+text on the heads as two hidden layers of 256 for the policy and for the value; the released code has one of 100 each.
 
 `RacingStudent` is the plain flax module. `racing_student` is the network to use: the same parameters and the same
 function, with convolutions as matrix products.

@@ -122,7 +122,7 @@ class RacingEnv(Env):
 
     def __post_init__(self) -> None:
         if self.frames < 1 or self.repeat < 1:
-            raise InputError(f"Episodes and actions last at least one frame; got {self.frames} and {self.repeat}.")
+            raise InputError(f"Episodes and actions last at least one frame, not {self.frames} and {self.repeat}.")
 
     @property
     def actions(self) -> Box:

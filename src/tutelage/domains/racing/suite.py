@@ -127,7 +127,7 @@ def on_line(
 ) -> TestLevel:
     """Any closed road as a test level, on a canvas of its own size; `field` is half the side of its field, meters."""
     if (reach := _reach(line)) > field:
-        raise InputError(f"{name} reaches {reach:.0f} m from the origin, beyond its field of {field:.0f} m. Scale it.")
+        raise InputError(f"{name} reaches {reach:.0f} m, beyond its field of {field:.0f} m. Scale it down.")
     track.check_size(line.points.shape[0])
     env = replace(
         gymnasium_rules(RacingEnv(view=view)),

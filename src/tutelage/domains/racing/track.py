@@ -289,7 +289,7 @@ def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
     if len(array) < 3:
         raise InputError(f"A closed track needs at least 3 {what}; got {len(array)}.")
     if np.abs(array).max() > FARTHEST:
-        raise InputError(f"Some {what} are more than {FARTHEST / 1000:.0f} km away. Scale the track down.")
+        raise InputError(f"Some {what} are over {FARTHEST / 1000:.0f} km away: the track is too large. Scale it down.")
     spread = np.linalg.svd(array - array.mean(0), compute_uv=False)
     if spread[1] <= 1e-6 * max(spread[0], 1e-6):
         raise InputError(f"All {what} lie on one line, which cannot enclose a track. Move at least one off it.")
