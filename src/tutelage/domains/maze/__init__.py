@@ -32,7 +32,7 @@ def domain(
         name="maze",
         env=env,
         design=MazeDesign(size, blocks, vary_blocks, clears),
-        suites=suites(env),
+        suites=dict(suites(env)),  # a copy, because that one is cached
         optimal_return=optimal_return,
         solved_above=0.0,
         frame=frame,

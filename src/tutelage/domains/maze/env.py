@@ -138,7 +138,7 @@ class MazeEnv(Env):
         return Obs(image.reshape(view, view, 3), state.direction.astype(jnp.uint8))
 
     def in_view(self, state: State, away: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """For cells `away` i32[..., 2] from the agent: their rows and columns in its view, and whether it has them."""
+        """For cells `away` i32[..., 2] from the agent: rows and columns in its view, and whether they are in it."""
         view = self.view
         row = view - 1 - jnp.sum(away * _heading(state.direction), -1)
         column = view // 2 + jnp.sum(away * _heading(state.direction + 1), -1)

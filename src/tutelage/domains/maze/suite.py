@@ -40,7 +40,7 @@ def drawing(name: str) -> Level:
 
 @cache  # the same entries each time, so that what is compiled for them is compiled once
 def suites(env: MazeEnv) -> dict[str, tuple[TestLevel, ...]]:
-    """The test mazes for agents that were trained in `env`, by suite:
+    """The test mazes for agents that were trained in `env`, by suite.
 
     - paper: the eight mazes of the paper's table; maze: all.
     - validation: the paper's three validation mazes, three copies of each, and perfect mazes of the same size, for

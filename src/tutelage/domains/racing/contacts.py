@@ -26,7 +26,7 @@ _PAIRS = tuple(combinations(range(4), 2))
 def outlines(corners: jax.Array) -> jax.Array:
     """f32[32, K]: tiles with corners [K, 4, 2] in the form that `touching` takes.
 
-    For each of six axes its components and the interval on it of the tile, grown by the skin; then the corners' x, y.
+    For each of the six axes its x and y, and the interval on it of the tile and its skin; then the x and y of corners.
     """
     rows = []
     for i, j in _PAIRS:
@@ -70,7 +70,10 @@ def touching(outline: jax.Array, center: jax.Array, side: jax.Array) -> jax.Arra
 
 
 def under_hull(outline: jax.Array, center: jax.Array, side: jax.Array) -> jax.Array:
-    """bool[K]: the tiles that any of the hull's polygons touches; `center` f32[2] is of mass, `side` f32[2] its right."""
+    """bool[K]: the tiles of `outlines` that any of the hull's four polygons touches.
+
+    `center` f32[2] is the hull's center of mass, `side` f32[2] the unit vector to its right.
+    """
     right_x, right_y = side
     x0, y0 = center[0] + CENTER[1] * right_y, center[1] - CENTER[1] * right_x  # the hull's origin
     apart = [jnp.zeros(outline.shape[1], bool) for _ in HULL]

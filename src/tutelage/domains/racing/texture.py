@@ -129,8 +129,8 @@ def _planes(line: track.CenterLine, corners: jax.Array) -> jax.Array:
 
 
 def _paint(canvas: Canvas, window: jax.Array, planes: jax.Array, has_curb: jax.Array, n: jax.Array) -> jax.Array:
-    """Paint tiles in order: those with `planes` f32[L, 2, 4, 3], of the tile and its curb, which touch columns and rows
-    from `window` i32[L, 2].
+    """Paint tiles in order: `planes` f32[L, 2, 4, 3] are those of a tile and of its curb, `window` i32[L, 2] the first
+    column and row that they touch.
     """
     size = int(np.ceil(canvas.window / canvas.texel)) + 2
     grid = jnp.arange(size) + 0.5
