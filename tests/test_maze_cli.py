@@ -9,8 +9,8 @@ from benchmarks.mazes import _play
 from PIL import Image
 
 from tutelage.cli import main
+from tutelage.domains import maze
 from tutelage.domains.maze import MazeDesign, MazeEnv
-from tutelage.domains.maze.suite import suite
 
 
 @pytest.mark.slow
@@ -19,7 +19,7 @@ def test_levels_lists_and_draws_the_whole_suite(tmp_path, capsys):
     main(["levels", "--out", str(out), "--seed", "3"])
     printed = capsys.readouterr().out
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines()[1:-2]}
-    assert list(rows) == [entry.name for entry in suite()]
+    assert list(rows) == [entry.name for entry in maze.domain().suites["maze"]]
     assert rows["Labyrinth"] == ["15", "96", "113", "450"]
     with Image.open(out) as picture:
         assert min(picture.size) > 1000

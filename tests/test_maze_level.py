@@ -12,7 +12,7 @@ from PIL import Image
 
 from tutelage.domains.maze.design import MazeDesign
 from tutelage.domains.maze.env import MazeEnv, State, wall_at
-from tutelage.domains.maze.image import draw, draw_state
+from tutelage.domains.maze.image import draw
 from tutelage.domains.maze.level import parse, show, valid
 from tutelage.evaluation.images import gif, png, sheet
 from tutelage.types import InputError
@@ -154,8 +154,6 @@ def test_pictures_show_every_cell():
     middles = picture[4::9, 4::9]
     colors = {tuple(middles[row, column]) for row, column in [(0, 0), (1, 1), (1, 2), (1, 3)]}
     assert len(colors) == 4, "wall, agent, floor and goal should differ"
-    moved = State(jnp.int32([1, 2]), jnp.int32(1), jnp.int32(1))
-    assert np.array_equal(draw_state(level, moved, 9), draw(level._replace(agent=moved.agent, direction=1), 9))
 
 
 def test_picture_files_are_whole_and_leave_nothing_behind(tmp_path):

@@ -1,5 +1,6 @@
 """The zero-shot test mazes."""
 
+from dataclasses import replace
 from functools import partial
 from importlib import resources
 
@@ -17,16 +18,12 @@ from tutelage.domains.maze.suite import (
     COPIES,
     DRAWINGS,
     PAPER,
-    copies_suite,
     corridor,
     drawing,
     four_rooms,
-    paper_suite,
     perfect_maze,
-    robustness_suite,
     simple_crossing,
-    suite,
-    validation_suite,
+    suites,
 )
 
 SOLVE = jax.jit(jax.vmap(lambda level: (valid(level), fewest_actions(level))))
@@ -63,10 +60,10 @@ def test_labyrinth2_is_labyrinth_turned_clockwise_by_a_quarter():
 
 def test_suites():
     env = MazeEnv(view=5, see_through=False, reward="minigrid")
-    entries = {entry.name: entry for entry in suite(env)}
-    assert [entry.name for entry in paper_suite(env)] == list(PAPER)
+    entries = {entry.name: entry for entry in suites(env)["maze"]}
+    assert [entry.name for entry in suites(env)["paper"]] == list(PAPER)
     assert len(PAPER) == 8
-    assert len(entries) == len(suite(env)) == 17
+    assert len(entries) == len(suites(env)["maze"]) == 17
     sizes = {name: jax.eval_shape(entry.draw, jax.random.key(0)).walls.shape for name, entry in entries.items()}
     for name, entry in entries.items():
         height, width = sizes[name]
@@ -78,20 +75,14 @@ def test_suites():
         "PerfectMaze": 21,
         "FourRooms": 19,
     }
-    assert suite(env) is suite(env), "rebuilding a suite would compile it anew"
-    assert suite() is suite(MazeEnv())
+    assert suites(env) is suites(replace(env)), "rebuilding a suite would compile it anew"
 
 
 def test_domain():
     domain = maze.domain(blocks=50, vary_blocks=True)
     assert domain.env == MazeEnv()
-    assert domain.suites == {
-        "paper": paper_suite(),
-        "maze": suite(),
-        "validation": validation_suite(),
-        "copies": copies_suite(),
-        "robustness": robustness_suite(),
-    }
+    assert list(domain.suites) == ["paper", "maze", "validation", "copies", "robustness"]
+    assert domain.suites == maze.domain().suites
     level = domain.design.sample(jax.random.key(0))
     assert 0 <= float(domain.optimal_return(domain.env, level)) < 1
 
@@ -109,7 +100,8 @@ def test_copies_are_the_same_maze_drawn_otherwise():
 
 
 def test_no_copy_is_a_maze_of_the_paper():
-    entries = [entry for entry in (*validation_suite(), *copies_suite()) if "-" in entry.name]
+    found = suites(MazeEnv())
+    entries = [entry for entry in (*found["validation"], *found["copies"]) if "-" in entry.name]
     assert len(entries) == 18
     originals = [drawing(name) for name in PAPER if name in DRAWINGS]
     for entry in entries:
@@ -184,7 +176,7 @@ def test_simple_crossings_have_one_opening_for_each_wall():
 
 def test_robustness_levels_can_be_solved_and_have_the_blocks_they_say():
     env = MazeEnv(max_steps=250)
-    few, varied = robustness_suite(env)
+    few, varied = suites(env)["robustness"]
     keys = jax.random.split(jax.random.key(0), 200)
     for entry in (few, varied):
         levels = jax.jit(jax.vmap(entry.draw))(keys)

@@ -1,7 +1,4 @@
-"""Checks that a domain of your own keeps the contracts of `types`.
-
-`check_domain` draws, edits and plays a few levels and raises an `InputError` at the first violation: one sentence that
-names the method and the leaf, and says what to do. Its four parts can also be called alone.
+"""Checks that a domain of your own keeps the contracts of `types`: an `InputError` says what breaks one and what to do.
 
 E episodes of random actions are played in parallel, T = horizon steps each.
 """
@@ -25,7 +22,7 @@ from tutelage.types import Design, Discrete, Domain, Env, InputError, Key, Level
 __all__ = ["check_design", "check_domain", "check_env", "check_returns", "check_suites"]
 
 LEVELS = 64
-"""How many levels are drawn, and built. Even a coarse design makes different ones among this many."""
+"""How many levels are drawn, and built: enough for different ones even of a coarse design."""
 
 EDITS = 16
 """How often each level is mutated, one edit after another."""
@@ -34,7 +31,7 @@ Draw = Callable[[Key], Level]
 
 
 def check_domain(domain: Domain, *, key: Key | None = None, episodes: int = 8) -> tuple[str, ...]:
-    """Check everything that the library needs of a domain.
+    """Check everything that the library needs of a domain; its four parts can also be called alone.
 
     Args:
         domain: what to check.
@@ -46,12 +43,12 @@ def check_domain(domain: Domain, *, key: Key | None = None, episodes: int = 8) -
         minimax, paired and repaired if its design has an editor, accel if it can mutate levels.
 
     Raises:
-        InputError: at the first violation.
+        InputError: at the first violation, with the method and the leaf at fault.
     """
     check_design(domain.design, key=key)
     played = check_env(domain.env, domain.design.sample, key=key, episodes=episodes)
     check_suites(domain, key=key)
-    _check_returns(domain, played)
+    check_returns(domain, played=played)
     taught = ("minimax", "paired", "repaired") if supports(domain.design, "editor", "build") else ()
     return ("dr", "plr", "plr-perp", *taught, *(("accel",) if supports(domain.design, "mutate") else ()))
 
@@ -84,18 +81,47 @@ def check_env(env: Env, draw_level: Draw, *, name: str = "env", key: Key | None 
     _check_env_types(env, draw_level, name)
     _check_pure(partial(_first_steps, env, draw_level, name), key)
     played = _played(env, draw_level, key, episodes)
-    _check_finite(played, name)
-    _check_ends(played, env.horizon, name)
+    done, alive = played.done, played.alive
+
+    finite = {"a reward that": np.isfinite(played.reward)}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(played.finite):
+        finite[f"an observation whose {_leaf_at(path)}"] = np.asarray(leaf)
+    for what, values in finite.items():
+        _require(
+            values[alive].all(),
+            f"`{name}.step` gave {what} is infinite or not a number; let it be finite for every action of the declared "
+            "space, its bounds too.",
+        )
+    _require(
+        done.any(axis=1).all(),
+        f"An episode of `{name}` had not ended after `{name}.horizon` = {env.horizon} steps; let `step` say truncated "
+        "when the time limit is reached, or raise the horizon.",
+    )
+    _require(
+        env.horizon == 1 or not done.all(),
+        f"Every step of `{name}` said that the episode was over, though `{name}.horizon` is {env.horizon}; let "
+        "`terminated` and `truncated` be false until it is.",
+    )
+    last, begun = done & alive, np.asarray(played.as_begun)
+    _require(
+        not np.asarray(played.terminated & played.truncated)[last].all(),
+        f"Every episode of `{name}` ended both terminated and truncated; say terminated if nothing more can be earned, "
+        "and truncated only if a time limit cut the episode short.",
+    )
+    _require(  # where resets are random, an auto-reset cannot be told from the rules and goes unnoticed
+        not (last[:, 1:] & begun[:, 1:] & ~begun[:, :-1]).any(),
+        f"With the last step of an episode `{name}.step` went back to the state that it began with; leave out the "
+        "auto-reset and give the last state and observation, because a rollout resets by itself.",
+    )
     return played
 
 
 def _check_env_types(env: Env, draw: Draw, name: str) -> Obs:
     """Check the members, and that a scan could carry everything from step to step. Returns the observation's type."""
     for member in ("actions", "horizon", "load", "reset", "step"):
-        _require(  # the contract only declares `reset` and `step`
-            hasattr(env, member) and getattr(type(env), member, None) not in (Env.reset, Env.step),
-            f"`{name}` has no `{member}`; define it in {type(env).__name__} as Env in `tutelage.types` describes it.",
-        )
+        # the contract only declares `reset` and `step`
+        own = hasattr(env, member) and getattr(type(env), member, None) not in (Env.reset, Env.step)
+        _require(own, f"`{name}` has no `{member}`; define it in {type(env).__name__} as Env in `tutelage.types` says.")
     _require(
         isinstance(env.actions, Space) and not (isinstance(env.actions, Discrete) and env.actions.n < 1),
         f"`{name}.actions` is {env.actions!r}; make it a Discrete of at least one action, or a Box with bounds.",
@@ -107,10 +133,8 @@ def _check_env_types(env: Env, draw: Draw, name: str) -> Obs:
     key = jax.random.key(0)
     scene = _traced(f"{name}.load", env.load, _traced("draw_level", draw, key))
     begun = _traced(f"{name}.reset", env.reset, key, scene)
-    _require(
-        isinstance(begun, tuple) and len(begun) == 2,
-        f"`{name}.reset` gives {type(begun).__name__}; let it give the pair (state, obs).",
-    )
+    is_pair = isinstance(begun, tuple) and len(begun) == 2
+    _require(is_pair, f"`{name}.reset` gives {type(begun).__name__}; let it give the pair (state, obs).")
     state, obs = begun
     stepped = _traced(f"{name}.step", env.step, key, scene, state, jax.eval_shape(partial(_act, env.actions), key))
     _require(
@@ -120,12 +144,10 @@ def _check_env_types(env: Env, draw: Draw, name: str) -> Obs:
     remedy = "make both alike, for instance with `jnp.int32(...)` or `.astype`"
     for what, before, after in (("state", state, stepped[0]), ("observation", obs, stepped[1].obs)):
         _require_type(f"The {what} that `{name}.step` gives", after, f"`{name}.reset`", before, remedy)
-    for part, dtype in (("reward", jnp.float32), ("terminated", jnp.bool_), ("truncated", jnp.bool_)):
-        value = getattr(stepped[1], part)
-        _require(
-            _is_scalar(value, dtype),
-            f"`{name}.step` gives a `{part}` of type {_type_of(value)}; let it be a scalar {np.dtype(dtype).name}[].",
-        )
+    for part, dtype in (("reward", np.float32), ("terminated", np.bool_), ("truncated", np.bool_)):
+        kind = _type_of(value := getattr(stepped[1], part))
+        wanted = f"let it be a scalar {np.dtype(dtype).name}[]"
+        _require(_is_scalar(value, dtype), f"`{name}.step` gives a `{part}` of type {kind}; {wanted}.")
     return obs
 
 
@@ -177,60 +199,9 @@ def _act(space: Space, key: Key) -> jax.Array:
     return jnp.where(which == 0, low, jnp.where(which == 1, high, inside))
 
 
-def _check_finite(played: Played, name: str) -> None:
-    given = {"a reward that": np.isfinite(played.reward)}
-    for path, finite in jax.tree_util.tree_leaves_with_path(played.finite):
-        given[f"an observation whose {_leaf_at(path)}"] = np.asarray(finite)
-    for what, finite in given.items():
-        _require(
-            finite[played.alive].all(),
-            f"`{name}.step` gave {what} is infinite or not a number; let it be finite for every action of the declared "
-            "space, its bounds too.",
-        )
-
-
-def _check_ends(played: Played, horizon: int, name: str) -> None:
-    done, last, begun = played.done, played.done & played.alive, np.asarray(played.as_begun)
-    _require(
-        done.any(axis=1).all(),
-        f"An episode of `{name}` had not ended after `{name}.horizon` = {horizon} steps; let `step` say truncated when "
-        "the time limit is reached, or raise the horizon.",
-    )
-    _require(
-        horizon == 1 or not done.all(),
-        f"Every step of `{name}` said that the episode was over, though `{name}.horizon` is {horizon}; let "
-        "`terminated` and `truncated` be false until it is.",
-    )
-    _require(
-        not np.asarray(played.terminated & played.truncated)[last].all(),
-        f"Every episode of `{name}` ended both terminated and truncated; say terminated if nothing more can be earned, "
-        "and truncated only if a time limit cut the episode short.",
-    )
-    _require(  # where resets are random, an auto-reset cannot be told from the rules and goes unnoticed
-        not (last[:, 1:] & begun[:, 1:] & ~begun[:, :-1]).any(),
-        f"With the last step of an episode `{name}.step` went back to the state that it began with; leave out the "
-        "auto-reset and give the last state and observation, because a rollout resets by itself.",
-    )
-
-
 def check_design(design: Design, *, key: Key | None = None) -> None:
     """Check a design alone: `sample`, and each optional member that it has."""
     key = jax.random.key(0) if key is None else key
-    _check_members(design)
-    level = _traced("design.sample", design.sample, key)
-    _check_design_types(design, level, key)
-    _check_pure(partial(_first_edit, design), key)
-    levels = _compiled(jax.vmap(design.sample))(jax.random.split(key, LEVELS))
-    _check_levels(design, levels, "design.sample", "let it draw from its key")
-    for i in range(2):
-        _check_shown(design, jax.tree.map(lambda x, i=i: x[i], levels), level)
-    if supports(design, "mutate"):
-        _check_mutate(design, levels, key)
-    if supports(design, "editor"):
-        _check_editor(design, key)
-
-
-def _check_members(design: Design) -> None:
     name = type(design).__name__
     _require(
         isinstance(design, Design),
@@ -245,12 +216,23 @@ def _check_members(design: Design) -> None:
         supports(design, "editor") == supports(design, "build"),
         "`design` has one of `editor` and `build`; define both for methods with a teacher, or none.",
     )
+    level = _traced("design.sample", design.sample, key)
+    _check_design_types(design, level, key)
+    _check_pure(partial(_first_edit, design), key)
+    levels = _compiled(jax.vmap(design.sample))(jax.random.split(key, LEVELS))
+    _check_levels(design, levels, "design.sample", "let it draw from its key")
+    for i in range(2):
+        _check_shown(design, jax.tree.map(lambda x, i=i: x[i], levels), level)
+    if supports(design, "mutate"):
+        _check_mutate(design, levels, key)
+    if supports(design, "editor"):
+        _check_editor(design, key)
 
 
 def _check_design_types(design: Design, level: Level, key: Key) -> None:
     """`valid` and `describe` give scalars; `mutate` and `build` make levels of the type that `sample` makes."""
-    valid = _traced("design.valid", design.valid, level)
-    _require(_type_of(valid) == "bool[]", f"`design.valid` gives {_type_of(valid)}; let it give a single bool[].")
+    valid = _type_of(_traced("design.valid", design.valid, level))
+    _require(valid == "bool[]", f"`design.valid` gives {valid}; let it give a single bool[].")
     described = _traced("design.describe", design.describe, level)
     _require(
         isinstance(described, Mapping) and all(isinstance(name, str) for name in described),
@@ -277,8 +259,8 @@ def _first_edit(design: Design, key: Key) -> dict[str, Any]:
     draw_key, edit_key = jax.random.split(key)
     level = _called("design.sample", design.sample, draw_key)
     given = {"design.sample": level}
-    for name, method in {"design.valid": design.valid, "design.describe": design.describe}.items():
-        given[name] = _called(name, method, level)
+    for name in ("valid", "describe"):
+        given[f"design.{name}"] = _called(f"design.{name}", getattr(design, name), level)
     if supports(design, "mutate"):
         given["design.mutate"] = _called("design.mutate", design.mutate, edit_key, level)
     return given
@@ -286,10 +268,8 @@ def _first_edit(design: Design, key: Key) -> dict[str, Any]:
 
 def _check_levels(design: Design, levels: Level, name: str, what_to_do: str) -> None:
     """Levels [LEVELS, ...] that `name` made must be valid, and not all the same."""
-    _require(
-        jax.tree.leaves(levels) and not _is_same(levels, jax.tree.map(lambda x: x[:1], levels)),
-        f"`{name}` made {LEVELS} equal levels in a row; {what_to_do}.",
-    )
+    differ = jax.tree.leaves(levels) and not _is_same(levels, jax.tree.map(lambda x: x[:1], levels))
+    _require(differ, f"`{name}` made {LEVELS} equal levels in a row; {what_to_do}.")
     _check_valid(design, levels, name)
 
 
@@ -313,8 +293,8 @@ def _check_shown(design: Design, level: Level, like: Level) -> None:
     back = _called("design.from_json", lambda: design.from_json(json.loads(text)))
     what, remedy = "A level that comes back from JSON", "let `design.from_json` undo `design.to_json`"
     _require_type(what, jax.eval_shape(lambda: back), "`design.sample`", like, remedy)
-    if leaf := _differing(level, back, exact=True):
-        raise InputError(f"{what} differs in its {leaf}; {remedy}.")
+    leaf = _differing(level, back, exact=True)
+    _require(leaf is None, f"{what} differs in its {leaf}; {remedy}.")
 
 
 def _check_mutate(design: Design, levels: Level, key: Key) -> None:
@@ -345,6 +325,7 @@ def check_suites(domain: Domain, *, key: Key | None = None) -> None:
     """Check that a policy trained in a domain's env can play all its test levels, and that frames can be drawn."""
     key = jax.random.key(0) if key is None else key
     design, env = domain.design, domain.env
+    obs, level = _check_env_types(env, design.sample, "env"), jax.eval_shape(design.sample, key)
     _check_frame(domain, env, design.sample, key)
     for suite, entries in domain.suites.items():
         names = [entry.name for entry in entries]
@@ -356,37 +337,31 @@ def check_suites(domain: Domain, *, key: Key | None = None) -> None:
                 entry.env.actions == env.actions,
                 f"{what} takes actions {entry.env.actions}, the domain's env {env.actions}; make them the same.",
             )
-            if change := _retyped(_check_env_types(env, design.sample, "env"), seen):
-                raise InputError(f"{what} shows other observations than the domain's env: {change}; make them alike.")
+            change = _retyped(obs, seen)
+            _require(not change, f"{what} shows other observations than the domain's env: {change}; make them alike.")
             _check_frame(domain, entry.env, entry.draw, key)
-            level = jax.eval_shape(entry.draw, key)
-            _check_oracle_type(domain, entry.env, level)
+            drawn = jax.eval_shape(entry.draw, key)
+            _check_oracle_type(domain, entry.env, drawn)
             # `valid` need not support levels of other shapes than the design's own
-            _require(
-                _retyped(jax.eval_shape(design.sample, key), level) or design.valid(entry.draw(key)),
-                f"{what} draws a level that `design.valid` refuses; draw a valid one.",
-            )
+            valid = _retyped(level, drawn) or design.valid(entry.draw(key))
+            _require(valid, f"{what} draws a level that `design.valid` refuses; draw a valid one.")
 
 
 def _check_frame(domain: Domain, env: Env, draw: Draw, key: Key) -> None:
-    frame = domain.frame
-    if frame is None:
-        return
+    if frame := domain.frame:
 
-    def first() -> Any:
-        scene = env.load(draw(key))
-        return frame(env, scene, env.reset(key, scene)[0])
+        def first() -> Any:
+            scene = env.load(draw(key))
+            return frame(env, scene, env.reset(key, scene)[0])
 
-    _require_picture("frame", _traced("frame", first))
+        _require_picture("frame", _traced("frame", first))
 
 
-def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8) -> None:
-    """Check a domain's `optimal_return` and `solved_above`."""
-    key = jax.random.key(0) if key is None else key
-    _check_returns(domain, _played(domain.env, domain.design.sample, key, episodes))
-
-
-def _check_returns(domain: Domain, played: Played) -> None:
+def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8, played: Played | None = None) -> None:
+    """Check a domain's `optimal_return` and `solved_above`, on episodes that `check_env` returned or on new ones."""
+    if played is None:
+        key = jax.random.key(0) if key is None else key
+        played = _played(domain.env, domain.design.sample, key, episodes)
     threshold, oracle = domain.solved_above, domain.optimal_return
     _require(
         threshold is None or (isinstance(threshold, int | float) and math.isfinite(threshold)),
@@ -401,12 +376,12 @@ def _check_returns(domain: Domain, played: Played) -> None:
         "`optimal_return` is infinite or not a number for a sampled level; let it be finite, also where nothing can "
         "be earned.",
     )
-    got = np.sum(np.asarray(played.reward), axis=1, where=played.alive)
-    worst = int(np.argmax(got - best))
+    earned = np.sum(np.asarray(played.reward), axis=1, where=played.alive)
+    worst = int(np.argmax(earned - best))
+    got, most = earned[worst], best[worst]
     _require(
-        got[worst] <= best[worst] + 1e-4 * (1 + abs(best[worst])),
-        f"Random actions earned {got[worst]:g} on a level whose `optimal_return` is {best[worst]:g}; let it be the "
-        "most that any policy could get.",
+        got <= most + 1e-4 * (1 + abs(most)),
+        f"Random actions earned {got:g} on a level whose `optimal_return` is {most:g}; let it be the most possible.",
     )
     _require(
         threshold is None or (best > threshold).any(),
@@ -418,8 +393,10 @@ def _check_returns(domain: Domain, played: Played) -> None:
 def _check_oracle_type(domain: Domain, env: Env, level: Level) -> None:
     if domain.optimal_return is not None:
         value = _traced("optimal_return", partial(domain.optimal_return, env), level)
-        wanted = _is_scalar(value, jnp.floating)
-        _require(wanted, f"`optimal_return` gives {_type_of(value)}; let it give a single float32[].")
+        _require(
+            _is_scalar(value, jnp.floating),
+            f"`optimal_return` gives {_type_of(value)}; let it give a single float32[].",
+        )
 
 
 def _require(kept: Any, otherwise: str) -> None:
@@ -480,29 +457,25 @@ def _check_pure(f: Callable[[Key], dict[str, Any]], key: Key) -> None:
     """Check that `f`, which gives results by method, gives the same again, inside `jit`, and inside `vmap`."""
     keys = jax.random.split(key)
     plain = [f(key) for key in keys]
-    _compare(
-        plain[0],
-        f(keys[0]),
+    impure = (
         "gave two different results for the same arguments, in its {leaf}; draw everything random from its key with "
-        "`jax.random`, and keep nothing outside the state",
-        exact=True,
+        "`jax.random`, and keep nothing outside the state"
     )
+    untraced = (
+        "gives another result inside `jax.jit`, in its {leaf}; use jax.numpy for what depends on its arguments, "
+        "because Python and NumPy run only once, when it is traced"
+    )
+    unbatched = (
+        "gives another result inside `jax.vmap`, in its {leaf}; write it for one level, with operations that batch"
+    )
+    _compare(plain[0], f(keys[0]), impure, exact=True)
     batched = _compiled(jax.vmap(f))(keys)
     for i, expected in enumerate(plain):
         got = jax.tree.map(lambda x, i=i: x[i], batched)
-        if not _differing(expected, got):
-            continue
-        _compare(  # compiled only now, to tell `jit` from `vmap`: compiling takes most of the time of all checks
-            expected,
-            _compiled(f)(keys[i]),
-            "gives another result inside `jax.jit`, in its {leaf}; use jax.numpy for what depends on its arguments, "
-            "because Python and NumPy run only once, when it is traced",
-        )
-        _compare(
-            expected,
-            got,
-            "gives another result inside `jax.vmap`, in its {leaf}; write it for one level, with operations that batch",
-        )
+        if _differing(expected, got):
+            # compiled only now, to tell `jit` from `vmap`: compiling takes most of the time of all checks
+            _compare(expected, _compiled(f)(keys[i]), untraced)
+            _compare(expected, got, unbatched)
 
 
 def _compare(expected: dict[str, Any], got: dict[str, Any], complaint: str, *, exact: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Layers that several networks share, as flax modules; and the check of their sizes."""
+"""Layers that several networks share, as flax modules, and a check of sizes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.nn.initializers import orthogonal
 
 from tutelage.learning.distributions import Beta
+from tutelage.learning.network import Params
 from tutelage.networks import lstm
 from tutelage.types import Box, InputError
 
@@ -27,13 +28,9 @@ class ScannedLSTM(nn.Module):
         def cell(module: nn.Module, carry: lstm.Carry, xs: tuple[jax.Array, jax.Array]) -> Any:
             features, first = xs
             h, c = (jnp.where(first[:, None], 0.0, x) for x in carry)
-            (c, h), out = nn.OptimizedLSTMCell(
-                self.hidden,
-                kernel_init=orthogonal(),
-                recurrent_kernel_init=orthogonal(),
-                parent=module,
-                name="lstm",
-            )((c, h), features)
+            initial = {"kernel_init": orthogonal(), "recurrent_kernel_init": orthogonal()}
+            lstm_cell = nn.OptimizedLSTMCell(self.hidden, **initial, parent=module, name="lstm")
+            (c, h), out = lstm_cell((c, h), features)
             return (h, c), out
 
         return nn.scan(cell, variable_broadcast="params", split_rngs={"params": False})(self, carry, xs)
@@ -52,6 +49,11 @@ class MLP(nn.Module):
         for i, size in enumerate(self.sizes[:-1]):
             x = self.activation(nn.Dense(size, kernel_init=orthogonal(2**0.5), name=f"layer{i}")(x))
         return nn.Dense(self.sizes[-1], kernel_init=orthogonal(self.scale), name="out")(x)
+
+
+def mlp_layers(params: Params) -> list[Params]:
+    """The parameters of an MLP's layers, in order."""
+    return [params[f"layer{i}"] for i in range(len(params) - 1)] + [params["out"]]
 
 
 def beta_policy(alpha: jax.Array, beta: jax.Array, actions: Box) -> Beta:

@@ -36,7 +36,7 @@ class Weights(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """One step's, or a sequence's, input. The leading axes are [B] or [T, B]."""
+    """The input; leading axes [B] or [T, B]."""
 
     integers: jax.Array  # u8[..., I]
     passed: jax.Array  # u8[..., X]
@@ -62,42 +62,30 @@ def zero_carry(batch: int, size: int) -> Carry:
     return jnp.zeros((batch, size)), jnp.zeros((batch, size))
 
 
-def step(
-    weights: Weights, carry: Carry, inputs: Inputs, first: jax.Array, dtype: Any = None
-) -> tuple[Carry, jax.Array]:
-    """One step of B envs, for acting. Returns the carry and h f32[B, H]."""
-    hidden, cell = _clear(carry, first)
-    features = _encode(weights.encoder, inputs, dtype)
-    gates = jnp.tanh(_product(jnp.concatenate([hidden, features], -1), weights.gates, dtype))
-    cell, hidden = _advance(gates, cell)
-    return (hidden, cell), hidden
-
-
 def unroll(
     weights: Weights, carry: Carry, inputs: Inputs, first: jax.Array, *, chunk: int = 32, dtype: Any = None
 ) -> tuple[Carry, jax.Array]:
-    """A whole sequence, for learning.
+    """The carry after the last step, and every step's h, f32[T, B, H].
 
-    Args:
-        weights: the weights.
-        carry: (h, c) before the first step.
-        inputs: leaves [T, B, ...].
-        first: bool[T, B], true where an episode begins: the carry is cleared before such a step.
-        chunk: steps to take at once; the last chunk may be shorter.
-        dtype: the type that matrix products take their operands in (None: as they are); they always add up in float32.
-
-    Returns:
-        The carry after the last step, and every step's h, f32[T, B, H].
+    The carry is cleared before steps where `first` bool[T, B] says that an episode begins. `chunk` steps are taken at
+    once; the last chunk may be shorter. Matrix products round their operands to `dtype` and add up in float32.
     """
-    length = first.shape[0]
+    length = len(first)
+    if length == 1:  # acting, which needs no residuals
+        now, begins = jax.tree.map(lambda x: x[0], (inputs, first))
+        hidden, cell = _clear(carry, begins)
+        features = _encode(weights.encoder, now, dtype)
+        gates = jnp.tanh(_product(jnp.concatenate([hidden, features], -1), weights.gates, dtype))
+        cell, hidden = _advance(gates, cell)
+        return (hidden, cell), hidden[None]
     whole = length - length % chunk
-    if whole == 0:
-        return _unroll_chunks(length, dtype, weights, carry, inputs, first)
-    carry, hidden = _unroll_chunks(chunk, dtype, weights, carry, _steps(inputs, 0, whole), first[:whole])
-    if whole == length:
-        return carry, hidden
-    carry, rest = _unroll_chunks(length - whole, dtype, weights, carry, _steps(inputs, whole, length), first[whole:])
-    return carry, jnp.concatenate([hidden, rest])
+    every_h = []
+    for start, stop, size in ((0, whole, chunk), (whole, length, length - whole)):
+        if start < stop:
+            part, begins = jax.tree.map(lambda x, start=start, stop=stop: x[start:stop], (inputs, first))
+            carry, h = _unroll_chunks(size, dtype, weights, carry, part, begins)
+            every_h.append(h)
+    return carry, jnp.concatenate(every_h)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -160,12 +148,7 @@ def _backward(chunk: int, dtype: Any, residuals: Any, cotangents: tuple[Carry, j
             squashed = jnp.tanh(cell)
             h_bar = h_bar + hidden_bar
             c_bar = c_bar + h_bar * (0.5 * o + 0.5) * (1 - squashed**2)
-            bars = [
-                0.5 * g * c_bar,
-                0.5 * previous_c * c_bar,
-                (0.5 * i + 0.5) * c_bar,
-                0.5 * squashed * h_bar,
-            ]
+            bars = [0.5 * g * c_bar, 0.5 * previous_c * c_bar, (0.5 * i + 0.5) * c_bar, 0.5 * squashed * h_bar]
             z_bar = jnp.concatenate(bars, -1) * (1 - gates**2)
             return (_product(z_bar, recurrent_t, dtype) * keep, (0.5 * f + 0.5) * c_bar * keep), z_bar
 
@@ -219,10 +202,6 @@ def _weight_gradient(rows: jax.Array, bars: jax.Array, dtype: Any) -> jax.Array:
         # XLA on CPU multiplies a transposed left side in float32 unless it first becomes an array of its own
         transposed = lax.optimization_barrier(transposed.astype(dtype))
     return _product(transposed, bars.reshape(-1, bars.shape[-1]), dtype)
-
-
-def _steps(inputs: Inputs, start: int, stop: int) -> Inputs:
-    return jax.tree.map(lambda x: x[start:stop], inputs)
 
 
 def _chunked(chunk: int, tree: Any) -> Any:

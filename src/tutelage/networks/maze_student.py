@@ -23,7 +23,7 @@ from jax.scipy.linalg import block_diag
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.networks import convolution, lstm
-from tutelage.networks.layers import MLP, ScannedLSTM, check_sizes
+from tutelage.networks.layers import MLP, ScannedLSTM, check_sizes, mlp_layers
 
 VIEW_SCALE = 10.0
 """MiniGrid's codes are divided by this before the convolution."""
@@ -72,13 +72,7 @@ def plain_maze_student(module: MazeStudent) -> Network:
 
 
 def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: Any = None) -> Network:
-    """The maze student, fast.
-
-    Args:
-        module: sizes of the network; the paper's by default.
-        chunk: see `lstm.unroll`.
-        dtype: `jnp.bfloat16` rounds the operands of the core's matrix products; sums stay in float32.
-    """
+    """The maze student, fast; the paper's by default. `chunk` and `dtype` (such as bfloat16) are `lstm.unroll`'s."""
     module = module or MazeStudent()
     check_sizes(module, "filters", "embedding", "hidden", "head")
     plain = plain_maze_student(module)
@@ -98,17 +92,12 @@ def maze_student(module: MazeStudent | None = None, *, chunk: int = 32, dtype: A
         return _Packed(lstm.Weights(_toeplitz(params["conv"], side), gates), _side_by_side(params))
 
     def apply(weights: _Packed, carry: lstm.Carry, obs: Any, first: jax.Array) -> tuple[lstm.Carry, Head]:
-        length, batch = first.shape
-        ones = jnp.ones((length, batch, 1), obs.image.dtype)
+        ones = jnp.ones((*first.shape, 1), obs.image.dtype)
         inputs = lstm.Inputs(
-            integers=jnp.concatenate([obs.image.reshape(length, batch, -1), ones], -1),
+            integers=jnp.concatenate([obs.image.reshape(*first.shape, -1), ones], -1),
             passed=jax.nn.one_hot(obs.direction, DIRECTIONS, dtype=jnp.uint8),
         )
-        if length == 1:
-            carry, h = lstm.step(weights.lstm, carry, jax.tree.map(lambda x: x[0], inputs), first[0], dtype)
-            h = h[None]
-        else:
-            carry, h = lstm.unroll(weights.lstm, carry, inputs, first, chunk=chunk, dtype=dtype)
+        carry, h = lstm.unroll(weights.lstm, carry, inputs, first, chunk=chunk, dtype=dtype)
         return carry, _heads(module, weights.heads, h)
 
     return Network(plain.init, plain.initial_carry, apply, pack)
@@ -123,10 +112,9 @@ def _apply_feedforward(module: MazeStudent, params: Params, carry: Any, obs: Any
 
 def _heads(module: MazeStudent, layers: Layers, features: jax.Array) -> Head:
     """Policy and value from features f32[T, B, F]."""
-    *hidden, (kernel, bias) = layers
-    for layer_kernel, layer_bias in hidden:
-        features = module.activation(features @ layer_kernel + layer_bias)
-    out = features @ kernel + bias
+    out = features
+    for i, (kernel, bias) in enumerate(layers):
+        out = (module.activation(out) if i > 0 else out) @ kernel + bias
     return Head(Categorical(out[..., :-1]), out[..., -1])
 
 
@@ -145,11 +133,9 @@ def _toeplitz(conv: Params, side: int) -> jax.Array:
 
 def _side_by_side(params: Params) -> Layers:
     """Both heads' layers as one product each: the first reads the same input, the others are block-diagonal."""
-    actor, critic = params["actor"], params["critic"]
-    layers = []
-    names = [*(f"layer{i}" for i in range(len(actor) - 1)), "out"]
-    for i, name in enumerate(names):
-        kernels = actor[name]["kernel"], critic[name]["kernel"]
-        kernel = jnp.concatenate(kernels, -1) if i == 0 else block_diag(*kernels)
-        layers.append((kernel, jnp.concatenate([actor[name]["bias"], critic[name]["bias"]])))
+    layers: list[tuple[jax.Array, jax.Array]] = []
+    for both in zip(mlp_layers(params["actor"]), mlp_layers(params["critic"]), strict=True):
+        kernels, biases = ([head[kind] for head in both] for kind in ("kernel", "bias"))
+        kernel = block_diag(*kernels) if layers else jnp.concatenate(kernels, -1)
+        layers.append((kernel, jnp.concatenate(biases)))
     return tuple(layers)

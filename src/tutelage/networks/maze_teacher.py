@@ -23,7 +23,7 @@ from jax.nn.initializers import orthogonal, xavier_uniform
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network, Params, from_flax
 from tutelage.networks import lstm, projection
-from tutelage.networks.layers import MLP, ScannedLSTM, check_sizes
+from tutelage.networks.layers import MLP, ScannedLSTM, check_sizes, mlp_layers
 from tutelage.networks.maze_student import VIEW_SCALE
 from tutelage.types import InputError
 
@@ -69,8 +69,7 @@ class MazeTeacher(nn.Module):
 
 def plain_maze_teacher(module: MazeTeacher) -> Network:
     """The module as it stands, differentiated by JAX: the reference for `maze_teacher`."""
-    hidden = module.hidden
-    return from_flax(module) if hidden is None else from_flax(module, lambda batch: lstm.zero_carry(batch, hidden))
+    return from_flax(module, lambda batch: () if module.hidden is None else lstm.zero_carry(batch, module.hidden))
 
 
 class _Carry(NamedTuple):
@@ -102,9 +101,8 @@ def maze_teacher(module: MazeTeacher | None = None) -> Network:
         return plain._replace(apply=partial(_apply_feedforward, module, plain))
 
     def initial_carry(batch: int) -> _Carry:
-        return _Carry(
-            lstm.zero_carry(batch, hidden), projection.zero_carry(batch, module.actions, CHANNELS, 4 * hidden)
-        )
+        grid = projection.zero_carry(batch, module.actions, CHANNELS, 4 * hidden)
+        return _Carry(lstm.zero_carry(batch, hidden), grid)
 
     def pack(params: Params) -> _Packed:
         cell = params["memory"]["lstm"]
@@ -123,8 +121,7 @@ def maze_teacher(module: MazeTeacher | None = None) -> Network:
             )
         passed = _passed(module, weights.time, obs)
         if len(first) == 1:
-            projected, z = projection.step(weights.projection, carry.projection, obs.grid[0], passed[0], first[0])
-            z = z[None]
+            projected, z = projection.step(weights.projection, carry.projection, obs.grid, passed, first)
         else:
             projected, z = projection.unroll(weights.projection, obs.grid, passed)
         recurrent, h = _scan_lstm(weights, carry.lstm, z, first)
@@ -141,19 +138,18 @@ def _apply_feedforward(
     """The same without an LSTM: the wide layer is the first of both heads, side by side."""
     if first.size < SEQUENCE:
         return plain.apply(params, carry, obs, first)
-    heads = params["actor"], params["critic"]
-    layers = sorted(heads[0])  # layer0, layer1, …, out
-    kernels = tuple(head[layers[0]]["kernel"] for head in heads)
+    heads = [mlp_layers(params[name]) for name in ("actor", "critic")]
+    kernels = tuple(layers[0]["kernel"] for layers in heads)
     weights = projection.Weights(_encoder(params["conv"]), kernels)
     # PPO gives the steps of a feed-forward policy as one row, [1, T·B], env by env: neighbors differ by one edit
     row = len(first) == 1
     grid, passed = (jnp.swapaxes(x, 0, 1) if row else x for x in (obs.grid, _passed(module, params["time"], obs)))
     _, z = projection.unroll(weights, grid, passed)
     outputs = jnp.split(jnp.swapaxes(z, 0, 1) if row else z, [kernels[0].shape[1]], -1)
-    for i, name in enumerate(layers):
-        if i > 0:
-            outputs = [module.activation(x) @ head[name]["kernel"] for x, head in zip(outputs, heads, strict=True)]
-        outputs = [x + head[name]["bias"] for x, head in zip(outputs, heads, strict=True)]
+    for i, (first_layer, *others) in enumerate(heads):
+        outputs[i] += first_layer["bias"]
+        for layer in others:
+            outputs[i] = module.activation(outputs[i]) @ layer["kernel"] + layer["bias"]
     return carry, _head(obs, *outputs)
 
 

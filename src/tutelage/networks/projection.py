@@ -13,9 +13,9 @@ They are gathered by position: one product has the rows of all steps and envs in
 W_p is read once. Nothing is assumed about the grids; more changes are more rows. The backward pass runs the same loop:
 a change contributes to its own step and to all later ones.
 
-Gain, on two busy cores at the paper's sizes, in CPU seconds of one run timed by `benchmarks.timing`: an iteration of
-PAIRED with the LSTM teacher takes 3.8 (plain: 11.9, 3.2 times as much), an explore iteration of REPAIRED with the
-feed-forward teacher 0.36 (0.86, 2.4 times). `python -m benchmarks train --methods paired repaired` times both again.
+At the paper's sizes, an iteration of PAIRED with the LSTM teacher takes 3.2 times less CPU time than with the plain
+network, an explore iteration of REPAIRED with the feed-forward teacher 2.4 times less. `python -m benchmarks train
+--methods paired repaired` times both again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Weights(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """The grid's part of the last step's projection, to which the next step adds its changes."""
+    """The grid's part of the last projection, to which the next step adds its changes."""
 
     patches: jax.Array  # u8[B, P, 9·C + 1]: each patch followed by a 1; zeros before the first step
     total: jax.Array  # f32[B, N]
@@ -60,42 +60,21 @@ def zero_carry(batch: int, positions: int, channels: int, columns: int) -> Carry
 def step(
     weights: Weights, carry: Carry, grid: jax.Array, passed: jax.Array, first: jax.Array
 ) -> tuple[Carry, jax.Array]:
-    """One step of B envs, for acting.
+    """`unroll` of one step (T = 1), for acting, from the carry and with the weights of the step before.
 
-    Args:
-        weights: the weights, the same as in the step before.
-        carry: what `step` or `unroll` returned for the step before.
-        grid: u8[B, H, W, C].
-        passed: s, f32[B, X].
-        first: bool[B]; where an episode begins all sums are recomputed, so that rounding errors do not add up.
-
-    Returns:
-        The carry, and z f32[B, N].
+    Where an episode begins (`first` bool[1, B]) all sums are recomputed, so that rounding errors do not add up.
     """
 
-    def restart() -> tuple[Carry, jax.Array]:
-        carry, z = unroll(weights, grid[None], passed[None])
-        return carry, z[0]
-
     def advance() -> tuple[Carry, jax.Array]:
-        frame = _with_ones(patches(grid))
-        total, direct = _advance(weights, carry, frame, passed)
-        return Carry(frame, total), total + direct
+        frame = _with_ones(patches(grid[0]))
+        total, direct = _advance(weights, carry, frame, passed[0])
+        return Carry(frame, total), (total + direct)[None]
 
-    return lax.cond(first.any(), restart, advance)
+    return lax.cond(first.any(), lambda: unroll(weights, grid, passed), advance)
 
 
 def unroll(weights: Weights, grid: jax.Array, passed: jax.Array) -> tuple[Carry, jax.Array]:
-    """A whole sequence, for learning.
-
-    Args:
-        weights: the weights.
-        grid: u8[T, B, H, W, C].
-        passed: s, f32[T, B, X].
-
-    Returns:
-        The carry after the last step, and every step's z, f32[T, B, N].
-    """
+    """A whole sequence u8[T, B, H, W, C] with s f32[T, B, X], for learning: the last carry, and each z f32[T, B, N]."""
     length, batch = grid.shape[:2]
     frames = _with_ones(patches(grid))
     # First grids are similar in all envs: they are changes from the first env's grid, and that one from zeros.

@@ -5,9 +5,8 @@ It is not recurrent. Where the paper says nothing, weights are initialized as in
 
 The paper contradicts itself: kernels 2, 2, 2, 2, 3, 3 with strides 2, 2, 2, 2, 1, 1 turn its 96×96 pixels into 2×2×256
 features, which it calls a 256-dimensional embedding. We keep the kernels and flatten the features to 1,024. The
-released code has these kernels for a view cropped to 84×84, and 4, 3, 3, 3, 3, 3 for 96×96; both give 256. The text on
-the heads is not clear either. We read it as two hidden layers of 256, for the policy and for the value: it mentions no
-layer of 100, which is what the released code has, one for each.
+released code has these kernels for a view cropped to 84×84, and 4, 3, 3, 3, 3, 3 for 96×96; both give 256. We read the
+text on the heads as two hidden layers of 256 for the policy and for the value; the released code has one of 100 each.
 
 `RacingStudent` is the plain flax module. `racing_student` is the network to use: the same parameters and the same
 function, with convolutions as matrix products.
@@ -84,16 +83,14 @@ def racing_student(module: RacingStudent) -> Network:
     plain = plain_racing_student(module)
 
     def apply(params: Params, carry: Any, obs: jax.Array, first: jax.Array) -> tuple[Any, Head]:
-        layers = [
-            convolution.Layer(params[f"convs_{i}"]["kernel"], params[f"convs_{i}"]["bias"], stride)
-            for i, stride in enumerate(module.strides)
-        ]
+        convs = [params[f"convs_{i}"] for i in range(len(module.strides))]
+        layers = [convolution.Layer(**conv, stride=stride) for conv, stride in zip(convs, module.strides, strict=True)]
         # Pixels are rearranged as bytes, so the first layer is scaled and shifted instead of them.
-        kernel, bias, _ = layers[0]
+        kernel, bias, stride = layers[0]
         if module.centered:
-            layers[0] = layers[0]._replace(kernel=kernel / 128, bias=bias - kernel.sum((0, 1, 2)))
+            layers[0] = convolution.Layer(kernel / 128, bias - kernel.sum((0, 1, 2)), stride)
         else:
-            layers[0] = layers[0]._replace(kernel=kernel / 255)
+            layers[0] = convolution.Layer(kernel / 255, bias, stride)
         features = convolution.stack(layers, obs.reshape(-1, *obs.shape[2:])).reshape(*first.shape, -1)
         return carry, module.apply({"params": params}, features, method="heads")
 

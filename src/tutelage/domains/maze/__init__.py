@@ -10,7 +10,7 @@ from tutelage.domains.maze.env import MazeEnv, wall_at
 from tutelage.domains.maze.image import frame
 from tutelage.domains.maze.level import Level
 from tutelage.domains.maze.oracle import optimal_return
-from tutelage.domains.maze.suite import copies_suite, paper_suite, robustness_suite, suite, validation_suite
+from tutelage.domains.maze.suite import suites
 from tutelage.types import Domain
 
 __all__ = ["Level", "MazeDesign", "MazeEnv", "domain"]
@@ -32,13 +32,7 @@ def domain(
         name="maze",
         env=env,
         design=MazeDesign(size, blocks, vary_blocks, clears),
-        suites={
-            "paper": paper_suite(env),
-            "maze": suite(env),
-            "validation": validation_suite(env),
-            "copies": copies_suite(env),
-            "robustness": robustness_suite(env),
-        },
+        suites=dict(suites(env)),  # a copy, because that one is cached
         optimal_return=optimal_return,
         solved_above=0.0,
         frame=frame,

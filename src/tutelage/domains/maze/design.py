@@ -52,11 +52,9 @@ class MazeDesign(Design):
     def __post_init__(self) -> None:
         if not 4 <= self.size <= MAX_SIZE:
             raise InputError(f"A maze has a size from 4 to {MAX_SIZE}, border included, not {self.size}.")
-        if not 0 <= self.blocks <= (self.size - 2) ** 2 - 2:
-            raise InputError(
-                f"A maze of size {self.size} has room for 0 to {(self.size - 2) ** 2 - 2} blocks "
-                f"beside agent and goal, not {self.blocks}."
-            )
+        most = (self.size - 2) ** 2 - 2  # beside agent and goal
+        if not 0 <= self.blocks <= most:
+            raise InputError(f"A maze of size {self.size} has room for 0 to {most} blocks, not {self.blocks}.")
 
     @property
     def editor(self) -> MazeEditor:
@@ -96,7 +94,6 @@ class MazeDesign(Design):
         return level._replace(walls=walls, goal=jnp.where(moves, random_cell(goal_key, empty), level.goal))
 
     def valid(self, level: Level) -> jax.Array:
-        """bool[]: closed border, agent and goal on two different empty cells."""
         return valid(level)
 
     def describe(self, level: Level) -> dict[str, jax.Array]:

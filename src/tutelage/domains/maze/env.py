@@ -23,7 +23,6 @@ from tutelage.types import Discrete, Env, InputError, Key, Step
 LEFT, RIGHT, FORWARD = 0, 1, 2
 """The actions with an effect. Pick up, drop, toggle and done (3 to 6) only use up a step."""
 
-
 MAX_STEPS = 1_000_000
 """The longest time limit: `reward_at` keeps a table of rewards by step."""
 
@@ -38,7 +37,7 @@ class Obs(NamedTuple):
 class Scene(NamedTuple):
     """A level, and the walls in view from each of its cells."""
 
-    walls: jax.Array  # u32[4, H, W, Q]: the walls in view, for each heading and cell; Q = 2 for V = 7
+    walls: jax.Array  # u32[4, H, W, Q]: by heading and cell; Q = 2 for V = 7
     level: Level
 
 
@@ -125,9 +124,7 @@ class MazeEnv(Env):
         view = self.view
         walls = scene.walls[state.direction, state.agent[0], state.agent[1]]
         away = scene.level.goal - state.agent
-        row = view - 1 - jnp.sum(away * _heading(state.direction))
-        column = view // 2 + jnp.sum(away * _heading(state.direction + 1))
-        inside = (row >= 0) & (row < view) & (column >= 0) & (column < view)
+        row, column, inside = self.in_view(state, away)
         # MiniGrid shows the agent's own cell as empty, even on the goal.
         goal = jnp.where(inside & jnp.any(away != 0), column * view + row, -1).astype(jnp.int16)
 
@@ -139,6 +136,13 @@ class MazeEnv(Env):
         if not self.see_through:
             image = jnp.where(_spread(_visible(walls, view), view), image, 0)
         return Obs(image.reshape(view, view, 3), state.direction.astype(jnp.uint8))
+
+    def in_view(self, state: State, away: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """For cells `away` i32[..., 2] from the agent: rows and columns in its view, and whether they are in it."""
+        view = self.view
+        row = view - 1 - jnp.sum(away * _heading(state.direction), -1)
+        column = view // 2 + jnp.sum(away * _heading(state.direction + 1), -1)
+        return row, column, (row >= 0) & (row < view) & (column >= 0) & (column < view)
 
 
 def wall_at(turn: int, env: MazeEnv, scene: Scene, state: State) -> jax.Array:

@@ -11,19 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutelage.domains.maze.env import MazeEnv, Scene, State
-from tutelage.domains.maze.level import HEADINGS, Level, at
+from tutelage.domains.maze.level import Level, at
 
-FLOOR, LINE, WALL, GOAL, AGENT, LIGHT = (
-    np.array(color, np.uint8)
-    for color in (
-        (247, 246, 242),
-        (226, 223, 214),
-        (58, 63, 75),
-        (63, 160, 92),
-        (214, 72, 56),
-        (255, 208, 60),
-    )
-)
+FLOOR, LINE, WALL = np.array([(247, 246, 242), (226, 223, 214), (58, 63, 75)], np.uint8)
+GOAL, AGENT, LIGHT = np.array([(63, 160, 92), (214, 72, 56), (255, 208, 60)], np.uint8)
 
 
 def draw(level: Level, pixels: int = 16) -> jax.Array:
@@ -36,30 +27,16 @@ def draw(level: Level, pixels: int = 16) -> jax.Array:
     return tiles.transpose(0, 2, 1, 3, 4).reshape(height * pixels, width * pixels, 3)
 
 
-def draw_state(level: Level, state: State, pixels: int = 16) -> jax.Array:
-    """u8[H·pixels, W·pixels, 3]: the level with the agent where it is now."""
-    return draw(level._replace(agent=state.agent, direction=state.direction), pixels)
-
-
 def frame(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
     """u8[H·pixels, W·pixels, 3]: one frame of an episode; the cells that the agent sees are lit."""
-    height = scene.level.walls.shape[0]
-    pixels = max(3, 315 // height)
-    lit = _seen(env, scene, state).repeat(pixels, 0).repeat(pixels, 1)[..., None]
-    picture = draw_state(scene.level, state, pixels)
+    walls = scene.level.walls
+    pixels = max(3, 315 // len(walls))
+    row, column, inside = env.in_view(state, jnp.stack(jnp.indices(walls.shape), -1) - state.agent)
+    shown = env.observe(scene, state).image[..., 0] > 0  # MiniGrid's code of what walls hide is 0
+    lit = inside & shown[jnp.clip(column, 0, env.view - 1), jnp.clip(row, 0, env.view - 1)]
+    lit = lit.repeat(pixels, 0).repeat(pixels, 1)[..., None]
+    picture = draw(scene.level._replace(agent=state.agent, direction=state.direction), pixels)
     return jnp.where(lit, (0.75 * picture + 0.25 * LIGHT).astype(jnp.uint8), picture)
-
-
-def _seen(env: MazeEnv, scene: Scene, state: State) -> jax.Array:
-    """bool[H, W]: the cells in the agent's view, except those that walls hide."""
-    view = env.view
-    forward, right = (jnp.asarray(HEADINGS)[(state.direction + turn) % 4] for turn in (0, 1))
-    away = jnp.stack(jnp.indices(scene.level.walls.shape), -1) - state.agent
-    row = view - 1 - (away * forward).sum(-1)
-    column = view // 2 + (away * right).sum(-1)
-    inside = (row >= 0) & (row < view) & (column >= 0) & (column < view)
-    shown = env.observe(scene, state).image[..., 0] > 0  # MiniGrid's code of what is not seen is 0
-    return inside & shown[jnp.clip(column, 0, view - 1), jnp.clip(row, 0, view - 1)]
 
 
 @functools.cache

@@ -6,7 +6,6 @@ level is the same POMDP again (paper, section 2). Grids are indexed (row, column
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -28,8 +27,8 @@ AGENT_TYPE = 10
 MAX_SIZE = 255
 """The most rows and columns of a grid: for 32 such levels the 7 × 7 views that `MazeEnv.load` packs take 67 MB."""
 
-_ARROWS = ">v<^"
-_EAST = "A"  # as drawn in the test mazes, where every agent faces east
+_HEADS = "Av<^"
+"""How agents of the four headings are drawn; `>` may stand for `A`."""
 
 
 class Level(NamedTuple):
@@ -43,12 +42,11 @@ class Level(NamedTuple):
 
 def valid(level: Level) -> jax.Array:
     """bool[]: closed border, agent and goal on two different empty cells, a heading of the four."""
-    height, width = level.walls.shape
-    border = np.ones((height, width), bool)
+    border = np.ones(level.walls.shape, bool)
     border[1:-1, 1:-1] = False
 
     def empty(cell: jax.Array) -> jax.Array:
-        inside = jnp.all((cell > 0) & (cell < np.array([height - 1, width - 1])))
+        inside = jnp.all((cell > 0) & (cell < np.array(border.shape) - 1))
         return inside & ~level.walls[cell[0], cell[1]]
 
     closed = jnp.all(level.walls | ~border)
@@ -113,35 +111,31 @@ def parse(text: str, size: int | None = None) -> Level:
     Blank lines and the space around each line are ignored. The drawing fills the top left of a grid of `size` × `size`
     (default: the larger of its two sides); the rest is wall.
     """
-    rows = [line.strip() for line in text.splitlines() if line.strip()]
+    rows = [line.strip().replace(">", "A") for line in text.splitlines() if line.strip()]
     if not rows:
         raise InputError("The maze is empty; draw it with `#` walls, `.` empty cells, an agent `A` and a goal `G`.")
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
+            raise InputError(f"Row {number} of the maze has {len(row)} cells, row 1 {len(rows[0])}; make them equal.")
+        if unknown := set(row) - set("#.G" + _HEADS):
             raise InputError(
-                f"Row {number} of the maze has {len(row)} cells but row 1 has {len(rows[0])}; "
-                "make all rows equally long."
-            )
-        if unknown := set(row) - {*"#.G", *_ARROWS, _EAST}:
-            raise InputError(
-                f"Row {number} of the maze has the unknown character {min(unknown)!r}; "
-                "use `#`, `.`, `G`, `A`, `>`, `v`, `<` and `^`."
+                f"Row {number} of the maze has the unknown character {min(unknown)!r}; use only `#.GA>v<^`."
             )
     cells = np.array([list(row) for row in rows])
     largest = max(cells.shape)
     size = min(largest, MAX_SIZE) if size is None else size
     if largest > size:
         raise InputError(
-            f"The maze is {cells.shape[0]} rows by {cells.shape[1]} columns, too large for a grid of "
-            f"{size} × {size}; use a larger size or a smaller maze."
+            f"The maze is {cells.shape[0]} rows by {cells.shape[1]} columns, too large for a grid of {size} × {size}; "
+            "use a larger size or a smaller maze."
         )
-    agent = _only(cells, {*_ARROWS, _EAST}, "agent (`A`, `>`, `v`, `<` or `^`)")
-    goal = _only(cells, {"G"}, "goal (`G`)")
+    agent = _only(cells, _HEADS, "agent (`A`, `>`, `v`, `<` or `^`)")
+    goal = _only(cells, "G", "goal (`G`)")
     if not np.all(np.concatenate([cells[0], cells[-1], cells[:, 0], cells[:, -1]]) == "#"):
         raise InputError("The maze is open at its border; close its first and last row and column with `#`.")
     walls = np.ones((size, size), bool)
     walls[: cells.shape[0], : cells.shape[1]] = cells == "#"
-    direction = _ARROWS.find(cells[agent]) if cells[agent] != _EAST else 0
+    direction = _HEADS.index(cells[agent])
     return Level(jnp.asarray(walls), jnp.int32(agent), jnp.int32(direction), jnp.int32(goal))
 
 
@@ -149,11 +143,11 @@ def show(level: Level) -> str:
     """Draw a level in the characters that `parse` reads; `A` is an agent that faces east."""
     cells = np.where(np.asarray(level.walls), "#", ".")
     cells[tuple(np.asarray(level.goal))] = "G"
-    cells[tuple(np.asarray(level.agent))] = _EAST if level.direction == 0 else _ARROWS[int(level.direction)]
+    cells[tuple(np.asarray(level.agent))] = _HEADS[int(level.direction)]
     return "\n".join("".join(row) for row in cells)
 
 
-def _only(cells: NDArray[Any], characters: Iterable[str], what: str) -> tuple[int, int]:
+def _only(cells: NDArray[Any], characters: str, what: str) -> tuple[int, int]:
     """The one cell that holds any of these characters."""
     found = np.argwhere(np.isin(cells, list(characters)))
     if len(found) != 1:

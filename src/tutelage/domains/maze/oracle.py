@@ -22,8 +22,7 @@ Board = jax.Array
 
 def fewest_actions(level: Level) -> jax.Array:
     """i32[]: the fewest turns and steps forward that take the agent to the goal; −1 if it cannot be reached."""
-    empty, goal = _board(~level.walls), _board(at(level.goal, level.walls.shape[0]))
-    start = _board(at(level.agent, level.walls.shape[0]))
+    empty, start, goal = _boards(level)
     headings = tuple(jnp.where(level.direction == heading, start, 0) for heading in range(4))
 
     def grow(reached: tuple[Board, ...]) -> tuple[Board, ...]:
@@ -41,14 +40,12 @@ def fewest_actions(level: Level) -> jax.Array:
 
 def shortest_path(level: Level) -> jax.Array:
     """i32[]: the length of the shortest path in cells; 0 if there is none, as in the paper."""
-    empty, goal = _board(~level.walls), _board(at(level.goal, level.walls.shape[0]))
+    empty, start, goal = _boards(level)
 
     def grow(reached: Board) -> Board:
         return reached | (_east(reached) | _south(reached) | _west(reached) | _north(reached)) & empty
 
-    return jnp.maximum(
-        _rounds(_board(at(level.agent, level.walls.shape[0])), grow, lambda reached: _meets(reached, goal)), 0
-    )
+    return jnp.maximum(_rounds(start, grow, lambda reached: _meets(reached, goal)), 0)
 
 
 def optimal_return(env: MazeEnv, level: Level) -> jax.Array:
@@ -66,12 +63,15 @@ def _rounds(start: Any, grow: Callable[[Any], Any], found: Callable[[Any], jax.A
         grows = jax.tree.reduce(jnp.logical_or, jax.tree.map(lambda new, old: jnp.any(new != old), grown, reached))
         return grown, rounds + 1, grows
 
-    def searching(carry: tuple[Any, jax.Array, jax.Array]) -> jax.Array:
-        reached, _, grows = carry
-        return grows & ~found(reached)
-
-    reached, rounds, _ = lax.while_loop(searching, search, (start, jnp.int32(0), jnp.array(True)))
+    begun = (start, jnp.int32(0), jnp.array(True))
+    reached, rounds, _ = lax.while_loop(lambda carry: carry[2] & ~found(carry[0]), search, begun)
     return jnp.where(found(reached), rounds, -1)
+
+
+def _boards(level: Level) -> tuple[Board, Board, Board]:
+    """The empty cells, the agent's and the goal's."""
+    size = level.walls.shape[0]
+    return _board(~level.walls), _board(at(level.agent, size)), _board(at(level.goal, size))
 
 
 def _board(cells: jax.Array) -> Board:

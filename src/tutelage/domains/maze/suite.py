@@ -7,9 +7,9 @@ released code's drawing differs from that in 12 cells. Sizes include the border.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from importlib import resources
 
 import jax
@@ -23,34 +23,12 @@ from tutelage.domains.maze.level import Level, furnish, parse, room
 from tutelage.domains.maze.oracle import optimal_return
 from tutelage.types import Key, TestLevel
 
-DEFAULT = MazeEnv()
-
-FIXED = (
-    "SixteenRooms",
-    "SixteenRooms2",
-    "Labyrinth",
-    "Labyrinth2",
-    "Maze",
-    "Maze2",
-    "Maze3",
-    "NineRooms",
-    "NineRoomsFewerDoors",
-)
+FIXED = ("SixteenRooms", "SixteenRooms2", "Labyrinth", "Labyrinth2", "Maze", "Maze2")
+NOT_IN_PAPER = ("Maze3", "NineRooms", "NineRoomsFewerDoors")
 CORRIDORS = ("LargeCorridor", "SmallCorridor")
-DRAWINGS = FIXED + CORRIDORS
-
-PAPER = (
-    "SixteenRooms",
-    "SixteenRooms2",
-    "Labyrinth",
-    "Labyrinth2",
-    "Maze",
-    "Maze2",
-    "LargeCorridor",
-    "PerfectMaze",
-)
+DRAWINGS = FIXED + NOT_IN_PAPER + CORRIDORS
+PAPER = (*FIXED, "LargeCorridor", "PerfectMaze")
 """The mazes of the paper's table, in its order."""
-
 VALIDATION = ("SixteenRooms", "Labyrinth", "Maze")
 """The mazes on which the paper chose its hyperparameters."""
 
@@ -60,96 +38,71 @@ def drawing(name: str) -> Level:
     return parse((resources.files(__package__) / "mazes" / f"{name}.txt").read_text())
 
 
-def suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
-    """All test mazes, for agents that were trained in `env`."""
-    return _suite(env)
+@cache  # the same entries each time, so that what is compiled for them is compiled once
+def suites(env: MazeEnv) -> dict[str, tuple[TestLevel, ...]]:
+    """The test mazes for agents that were trained in `env`, by suite.
 
-
-def paper_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
-    """The eight mazes of the paper's table."""
-    entries = {entry.name: entry for entry in suite(env)}
-    return tuple(entries[name] for name in PAPER)
-
-
-def validation_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
-    """The paper's three validation mazes, three copies of each, and perfect mazes of the same size.
-
-    For choosing hyperparameters: copies reduce the noise of single drawings, and the paper's other mazes stay unseen
-    until the end.
+    - paper: the eight mazes of the paper's table; maze: all.
+    - validation: the paper's three validation mazes, three copies of each, and perfect mazes of the same size, for
+      choosing hyperparameters: copies reduce the noise of single drawings, and the paper's other mazes stay unseen
+      until the end.
+    - copies: three copies of each of the paper's other fixed mazes: does an agent solve more than one drawing?
+    - robustness: random levels that can be solved, of the paper's 25 blocks and of 0 to 60, with the time limit of
+      training. Over many episodes (`tutelage eval --suite robustness --episodes 10000`) the quantiles of regret show
+      how robust a policy is, with far less noise than a few test mazes.
     """
-    return _copies_suite(env, VALIDATION, originals=True)
 
-
-def copies_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
-    """Three copies of each of the paper's other fixed mazes, to see whether an agent solves more than one drawing."""
-    return _copies_suite(env, tuple(name for name in PAPER if name in FIXED and name not in VALIDATION))
-
-
-def robustness_suite(env: MazeEnv = DEFAULT) -> tuple[TestLevel, ...]:
-    """Random levels that can be solved, of the paper's 25 blocks and of 0 to 60, with the time limit of training.
-
-    With many episodes (`tutelage eval --suite robustness --episodes 10000`) the quantiles of regret over them show how
-    robust a policy is, with far less noise than a few test mazes.
-    """
-    return _robustness_suite(env)
-
-
-@functools.cache
-def _copies_suite(env: MazeEnv, names: tuple[str, ...], originals: bool = False) -> tuple[TestLevel, ...]:
-    env = replace(env, max_steps=2 * 15**2)
-
-    def entry(name: str, level: Level) -> TestLevel:
-        return TestLevel(name, env, lambda _: level)
-
-    originals_of = [entry(name, drawing(name)) for name in names if originals]
-    copies_of = [entry(f"{name}-{how}", copy(drawing(name))) for name in names for how, copy in COPIES.items()]
-    perfect = TestLevel("PerfectMaze15", env, lambda key: perfect_maze(key, 15))
-    return (*originals_of, *copies_of, *([perfect] if originals else []))
-
-
-@functools.cache
-def _robustness_suite(env: MazeEnv) -> tuple[TestLevel, ...]:
-    def solvable(design: MazeDesign) -> Callable[[Key], Level]:
-        def draw(key: Key) -> Level:
-            def again(carry: tuple[Key, Level]) -> tuple[Key, Level]:
-                key, sample_key = jax.random.split(carry[0])
-                return key, design.sample(sample_key)
-
-            first = again((key, jax.tree.map(jnp.zeros_like, jax.eval_shape(design.sample, key))))
-            return lax.while_loop(lambda carry: optimal_return(env, carry[1]) <= 0, again, first)[1]
-
-        return draw
-
-    return (
-        TestLevel("Random25", env, solvable(MazeDesign(blocks=25))),
-        TestLevel("Random0to60", env, solvable(MazeDesign(blocks=60, vary_blocks=True))),
-    )
-
-
-@functools.cache  # the same entries each time, so that what is compiled for them is compiled once
-def _suite(env: MazeEnv) -> tuple[TestLevel, ...]:
     def entry(name: str, size: int, draw: Callable[[Key], Level]) -> TestLevel:
         return TestLevel(name, replace(env, max_steps=2 * size**2), draw)
 
-    def fixed(name: str) -> TestLevel:
-        level = drawing(name)
-        return entry(name, level.walls.shape[0], lambda _: level)
+    def fixed(name: str, level: Level) -> TestLevel:
+        return entry(name, len(level.walls), lambda _: level)
 
     def with_random_goal(name: str) -> TestLevel:
         level = drawing(name)
-        return entry(name, level.walls.shape[0], lambda key: corridor(key, level))
+        return entry(name, len(level.walls), lambda key: corridor(key, level))
 
     def perfect(name: str, size: int) -> TestLevel:
         return entry(name, size, lambda key: perfect_maze(key, size))
 
-    return (
-        *map(fixed, FIXED),
-        *map(with_random_goal, CORRIDORS),
-        perfect("PerfectMaze", 21),
-        *(perfect(f"PerfectMaze{size}", size) for size in (11, 51, 101)),
-        entry("FourRooms", 19, four_rooms),
-        entry("SimpleCrossing", 11, simple_crossing),
-    )
+    def copies(*names: str) -> list[TestLevel]:
+        return [fixed(f"{name}-{how}", copy(drawing(name))) for name in names for how, copy in COPIES.items()]
+
+    def solvable(name: str, design: MazeDesign) -> TestLevel:
+        return TestLevel(name, env, partial(_solvable, env, design))
+
+    everything = {
+        each.name: each
+        for each in (
+            *(fixed(name, drawing(name)) for name in FIXED + NOT_IN_PAPER),
+            *map(with_random_goal, CORRIDORS),
+            perfect("PerfectMaze", 21),
+            *(perfect(f"PerfectMaze{size}", size) for size in (11, 51, 101)),
+            entry("FourRooms", 19, four_rooms),
+            entry("SimpleCrossing", 11, simple_crossing),
+        )
+    }
+    return {
+        "paper": tuple(everything[name] for name in PAPER),
+        "maze": tuple(everything.values()),
+        "validation": (*(everything[name] for name in VALIDATION), *copies(*VALIDATION), perfect("PerfectMaze15", 15)),
+        "copies": tuple(copies(*(name for name in FIXED if name not in VALIDATION))),
+        "robustness": (
+            solvable("Random25", MazeDesign(blocks=25)),
+            solvable("Random0to60", MazeDesign(blocks=60, vary_blocks=True)),
+        ),
+    }
+
+
+def _solvable(env: MazeEnv, design: MazeDesign, key: Key) -> Level:
+    """Levels are drawn until one can be solved."""
+
+    def again(carry: tuple[Key, Level]) -> tuple[Key, Level]:
+        key, sample_key = jax.random.split(carry[0])
+        return key, design.sample(sample_key)
+
+    first = again((key, jax.tree.map(jnp.zeros_like, jax.eval_shape(design.sample, key))))
+    return lax.while_loop(lambda carry: optimal_return(env, carry[1]) <= 0, again, first)[1]
 
 
 def mirrored(level: Level) -> Level:

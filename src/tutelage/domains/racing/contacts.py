@@ -26,8 +26,7 @@ _PAIRS = tuple(combinations(range(4), 2))
 def outlines(corners: jax.Array) -> jax.Array:
     """f32[32, K]: tiles with corners [K, 4, 2] in the form that `touching` takes.
 
-    For each of the six axes its two components and the interval that the tile, grown by the skin, covers on
-    it; then the x and the y of the corners.
+    For each of the six axes its x and y, and the interval on it of the tile and its skin; then the x and y of corners.
     """
     rows = []
     for i, j in _PAIRS:
@@ -71,7 +70,7 @@ def touching(outline: jax.Array, center: jax.Array, side: jax.Array) -> jax.Arra
 
 
 def under_hull(outline: jax.Array, center: jax.Array, side: jax.Array) -> jax.Array:
-    """bool[K]: the tiles of `outlines` f32[32, K] that any of the hull's four polygons touches.
+    """bool[K]: the tiles of `outlines` that any of the hull's four polygons touches.
 
     `center` f32[2] is the hull's center of mass, `side` f32[2] the unit vector to its right.
     """

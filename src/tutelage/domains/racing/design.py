@@ -44,10 +44,7 @@ class EditorState(NamedTuple):
 
 @dataclass(frozen=True)
 class RacingEditor(Env):
-    """The teacher's MDP: twelve steps, each the choice of a cell or, if `continuous`, of a place on the sketch.
-
-    It has no reward of its own.
-    """
+    """The teacher's MDP: twelve steps, each the choice of a cell or, if `continuous`, of a place on the sketch."""
 
     noise: int = 16  # fresh random numbers in each observation
     continuous: bool = False
@@ -115,7 +112,6 @@ class RacingDesign(Design):
 
     @property
     def editor(self) -> RacingEditor:
-        """The teacher's MDP."""
         return RacingEditor(self.noise, self.continuous)
 
     def sample(self, key: Key) -> Level:
@@ -169,7 +165,7 @@ class RacingDesign(Design):
     def mutate(self, key: Key, level: Level) -> Level:
         """Move, add or remove one control point; adding to 12 points or taking from 3 becomes a move.
 
-        A point that leaves the disc or the square is put on its edge; a level that would be invalid stays as it is.
+        A point that leaves the disc or the square is put on its edge; an edit that makes a level invalid is undone.
         """
         which_key, kind_key, move_key, add_key = jax.random.split(key, 4)
         which = jax.random.randint(which_key, (), 0, level.n)
@@ -205,7 +201,7 @@ class RacingDesign(Design):
         longest = jnp.hypot(step.max(), 2 * (track.HALF_WIDTH + track.BORDER))  # of a tile with its curbs
         # a comparison with NaN is false, too
         fits = (reach <= BEZIER_CANVAS.extent) & (longest <= BEZIER_CANVAS.window) & jnp.isfinite(line.heading).all()
-        real = jnp.arange(size) < level.n
+        real = track.real(level)
         if isinstance(level, CenterLine):
             distinct = jnp.where(real, step, track.SHORTEST).min() >= track.SHORTEST
         else:
@@ -224,18 +220,16 @@ class RacingDesign(Design):
         line = track.road(level)
         step, curvature = track.steps(line), track.curvature(line)
         length = step.sum()
-        real = jnp.arange(line.points.shape[0]) < line.n
         return {
             "track_length": length,
             "mean_curvature": (jnp.abs(curvature) * step).sum() / length,
             "max_curvature": jnp.abs(curvature).max(),
-            "convexity": ((curvature >= 0) & real).sum() / line.n,
+            "convexity": ((curvature >= 0) & track.real(line)).sum() / line.n,
             "overlap": track.overlaps(line).sum() / line.n,
             "points": level.n,
         }
 
     def image(self, level: Level | CenterLine) -> jax.Array:
-        """u8[384, 384, 3]: the track from above."""
         return image.birds_eye(track.road(level))
 
     def to_json(self, level: Level | CenterLine) -> Json:
@@ -247,7 +241,6 @@ class RacingDesign(Design):
         return {"line": rows[:n].tolist(), "size": len(rows)}
 
     def from_json(self, value: Json) -> Level | CenterLine:
-        """The inverse of `to_json`."""
         if isinstance(value, dict) and "points" in value:
             return track.from_points(value["points"])
         if isinstance(value, dict) and "line" in value and isinstance(value.get("size"), int):

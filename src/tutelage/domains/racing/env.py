@@ -122,9 +122,7 @@ class RacingEnv(Env):
 
     def __post_init__(self) -> None:
         if self.frames < 1 or self.repeat < 1:
-            raise InputError(
-                f"An episode and an action last at least one frame; got frames={self.frames} and repeat={self.repeat}."
-            )
+            raise InputError(f"Episodes and actions last at least one frame, not {self.frames} and {self.repeat}.")
 
     @property
     def actions(self) -> Box:
@@ -133,15 +131,13 @@ class RacingEnv(Env):
 
     @property
     def horizon(self) -> int:
-        """Actions in the longest episode."""
         return -(-self.frames // self.repeat)
 
     def load(self, level: track.Level | track.CenterLine) -> Scene:
         """Build the tiles of a track and paint its texture."""
         line = track.road(level, self.start_east)
         corners = track.tiles(line)
-        real = jnp.arange(corners.shape[0]) < line.n
-        corners = jnp.where(real[:, None, None], corners, 1e6)  # padding is out of reach
+        corners = jnp.where(track.real(line)[:, None, None], corners, 1e6)  # padding is out of reach
         middle = corners.mean(1)
         return Scene(
             n=line.n,

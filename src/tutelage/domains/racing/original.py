@@ -1,8 +1,7 @@
 """Gymnasium's own random tracks, "the original CarRacing", in JAX.
 
-Twelve checkpoints lie on a rough circle; a point that always moves 3.5 m and turns by a bounded angle chases
-them for up to five laps, and the last but one lap whose ends meet becomes the track. Not every set of
-checkpoints gives one.
+Twelve checkpoints lie on a rough circle. A point that always moves 3.5 m and turns by a bounded angle chases them for
+up to five laps; its last but one lap becomes the track if its ends meet. Not every set of checkpoints gives one.
 """
 
 from __future__ import annotations
@@ -74,11 +73,8 @@ def trace(alpha: jax.Array, radius: jax.Array) -> tuple[CenterLine, jax.Array]:
         path = chase.path.at[chase.length].set(row)
         return _Chase(x, y, beta, goal.astype(jnp.int32), laps, far_side, chase.length + 1, path)
 
-    zero = jnp.int32(0)
-    first = _Chase(
-        jnp.float32(1.5 * RADIUS), jnp.float32(0), jnp.float32(0), zero, zero, jnp.bool_(False), zero,
-        jnp.zeros((PATH, 4)),
-    )  # fmt: skip
+    zero, none = jnp.float32(0), jnp.int32(0)
+    first = _Chase(jnp.float32(1.5 * RADIUS), zero, zero, none, none, jnp.bool_(False), none, jnp.zeros((PATH, 4)))
     chase = jax.lax.while_loop(going, move, first)
 
     at = chase.path[:, 0]

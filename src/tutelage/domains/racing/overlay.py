@@ -35,9 +35,8 @@ GROW = 0.5  # pixels of Gymnasium's by which its polygons are larger than their 
 HULL_RED, STRIPE = 204.0, 77.0
 
 DASHBOARD = 12  # rows
-_COLORS = np.array(
-    [(255, 255, 255), (0, 0, 255), (0, 0, 255), (51, 0, 255), (51, 0, 255), (0, 255, 0), (255, 0, 0)], np.float32
-)
+_WHITE, _BLUE, _VIOLET, _GREEN, _RED = (255, 255, 255), (0, 0, 255), (51, 0, 255), (0, 255, 0), (255, 0, 0)
+_COLORS = np.array([_WHITE, _BLUE, _BLUE, _VIOLET, _VIOLET, _GREEN, _RED], np.float32)
 
 LOWEST, HIGHEST = -199, 1199  # scores in the table
 _TEXT = (slice(3, 9), slice(0, 12))  # rows and columns of the strip that hold the score
@@ -110,8 +109,7 @@ def draw_car(ground: jax.Array, wheels: Wheels, frame: jax.Array, zoom: jax.Arra
         x, y = wheels.cos[i] * x + wheels.sin[i] * y, wheels.cos[i] * y - wheels.sin[i] * x
         across = within(x, WHEEL_HALF[0] + grow, blur[0])
         tire = across * within(y, WHEEL_HALF[1] + grow, blur[1])
-        stripe = across * within(y - wheels.stripe[i], wheels.stripe_half[i] + grow, blur[1])
-        stripe *= wheels.stripe_seen[i]
+        stripe = across * within(y - wheels.stripe[i], wheels.stripe_half[i] + grow, blur[1]) * wheels.stripe_seen[i]
         tire, stripe = (
             (share[0::2, 0::2] + share[0::2, 1::2] + share[1::2, 0::2] + share[1::2, 1::2])[..., None] / 4
             for share in (tire, stripe)

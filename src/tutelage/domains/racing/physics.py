@@ -133,12 +133,9 @@ def settle(car: Car) -> Car:
 
 
 def advance(car: Car, action: jax.Array, on_road: jax.Array) -> Car:
-    """One frame.
+    """One frame with an action f32[3]: steering in [-1, 1] (negative is left), gas and brake in [0, 1].
 
-    Args:
-        car: the state before it.
-        action: f32[3] steering in [-1, 1] (negative is left), gas and brake in [0, 1].
-        on_road: bool[4], whether each wheel touches a tile.
+    `on_road` bool[4] says which wheels touch a tile.
     """
     joint = car.angle[1:] - car.angle[0]
     target = jnp.stack([-action[0], -action[0], jnp.zeros(()), jnp.zeros(())])
@@ -225,15 +222,13 @@ def _solve_velocity(car: Car, force: jax.Array, motor: jax.Array) -> Car:
 def _correct(position: jax.Array, angle: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """One pass of Box2D's position solver over the four joints, the last made first.
 
-    `limit` f32[4] is the side (−1, 0, 1) on which a joint began the step beyond its limit. Returns the new
-    positions [5, 2] and angles [5], and whether all errors *before* the pass were already within Box2D's
-    tolerance.
+    `limit` f32[4] is the side (−1, 0, 1) on which a joint began the step beyond its limit. Returns the new positions
+    [5, 2] and angles [5], and whether all errors *before* the pass were already within Box2D's tolerance.
     """
     inverse_inertia, inverse_steer = 1 / INERTIA, 1 / STEER_INERTIA
     inverse_mass, inverse_total = 1 / MASS, 1 / MASS + 1 / WHEEL_MASS
     hull, heading = position[0], angle[0]
-    wheels: list[jax.Array] = [position[i + 1] for i in range(4)]
-    turns: list[jax.Array] = [angle[i + 1] for i in range(4)]
+    wheels, turns = ([each[i + 1] for i in range(4)] for each in (position, angle))
     solved = jnp.bool_(True)
     for i in (3, 2, 1, 0):
         beyond = limit[i] * (turns[i] - heading) - STEER_LIMIT

@@ -1,9 +1,8 @@
 """What the driver sees: 96×96 RGB frames as Gymnasium's `state_pixels`, from a level's texture.
 
-Gymnasium draws 1000×800 pixels and averages them down to 96×96. We look each of our pixels up once in the
-texture of the road (bilinear, which blurs about as much), mix it with a field and grass known in closed form,
-and lay the car and the dashboard over it. In the first second the camera zooms in, from 0.9 to 16.2 pixels a
-meter.
+Gymnasium draws 1000×800 pixels and averages them down to 96×96. We look each of our pixels up once in the road's
+texture (bilinear, which blurs about as much), mix it with a field and grass known in closed form, and lay the car and
+the dashboard over it. In the first second the camera zooms in, from 0.9 to 16.2 pixels a meter.
 """
 
 from __future__ import annotations
@@ -29,27 +28,14 @@ SHADES = (0.0, 2.0, 5.0)  # what tiles not yet touched add to gray, in turn
 
 def draw(
     canvas: Canvas,
-    picture: jax.Array,
-    touched: jax.Array,
+    picture: jax.Array,  # u32[1.5 side, side] the texture
+    touched: jax.Array,  # bool[L] tiles that are no longer shaded
     car: Car,
-    frame: jax.Array,
-    score: jax.Array,
-    field: float = PLAYFIELD,
+    frame: jax.Array,  # i32[] frames since the reset, for the zoom
+    score: jax.Array,  # f32[] the number on the dashboard
+    field: float = PLAYFIELD,  # half the side of the green field, meters
 ) -> jax.Array:
-    """One frame.
-
-    Args:
-        canvas: the texture's size.
-        picture: u32[1.5 side, side] the texture.
-        touched: bool[L] tiles that are no longer shaded.
-        car: its pose and speeds.
-        frame: i32[] frames since the reset, for the zoom.
-        score: f32[] the number on the dashboard.
-        field: half the side of the green field, meters.
-
-    Returns:
-        u8[96, 96, 3].
-    """
+    """u8[96, 96, 3]: one frame."""
     frame = jnp.minimum(frame, ZOOMED)
     zoom = jnp.asarray(ZOOMS, jnp.float32)[frame]
     shade = jnp.where(touched, 0.0, jnp.resize(jnp.asarray(SHADES), touched.shape))

@@ -54,11 +54,10 @@ def circuits() -> tuple[Circuit, ...]:
 
 
 def circuit(name: str) -> Circuit:
-    """A circuit by its name."""
-    for candidate in circuits():
-        if candidate.name == name:
-            return candidate
-    raise InputError(f"There is no circuit {name!r}. There are: {', '.join(c.name for c in circuits())}.")
+    named = {each.name: each for each in circuits()}
+    if name not in named:
+        raise InputError(f"There is no circuit {name!r}. There are: {', '.join(named)}.")
+    return named[name]
 
 
 def basis(u: np.ndarray, n: int) -> np.ndarray:
@@ -127,11 +126,8 @@ def on_line(
     name: str, line: track.CenterLine, frames: int, view: View, field: float = F1_FIELD, canvas: Canvas | None = None
 ) -> TestLevel:
     """Any closed road as a test level, on a canvas of its own size; `field` is half the side of its field, meters."""
-    reach = _reach(line)
-    if reach > field:
-        raise InputError(
-            f"{name} reaches {reach:.0f} m from the origin, beyond its field of {field:.0f} m. Scale it down."
-        )
+    if (reach := _reach(line)) > field:
+        raise InputError(f"{name} reaches {reach:.0f} m, beyond its field of {field:.0f} m. Scale it down.")
     track.check_size(line.points.shape[0])
     env = replace(
         gymnasium_rules(RacingEnv(view=view)),

@@ -1,9 +1,8 @@
 """The road of one level, painted once into a texture that every frame samples.
 
-A texel is one u32: how much of it road covers (7 bits), white curb (6) and red curb (6), and the tile on top
-(13), whose gray depends on whether the car has touched it. Tiles are painted in order, as Gymnasium does, each
-into a small window. A pyramid of halved copies is in the same array as the full one, for the zoom of
-the first second.
+A texel is one u32: how much of it road covers (7 bits), white curb (6) and red curb (6), and the tile on top (13),
+whose gray depends on whether the car has touched it. Tiles are painted in order, as Gymnasium does, each into a small
+window. A pyramid of halved copies is in the same array as the full one, for the zoom of the first second.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class Canvas:
     @property
     def corners(self) -> np.ndarray:
         """i32[LEVELS, 2]: the row and column of each copy: the full one, then the rest above it in a row."""
-        columns = [0, *np.cumsum([self.side >> level for level in range(1, LEVELS)])]
-        return np.array([(0, 0), *((self.side, column) for column in columns[:-1])], np.int32)
+        columns = [0, *np.cumsum([self.side >> level for level in range(1, LEVELS - 1)])]
+        return np.array([(0, 0), *((self.side, column) for column in columns)], np.int32)
 
 
 BEZIER_CANVAS = Canvas()
@@ -130,10 +129,8 @@ def _planes(line: track.CenterLine, corners: jax.Array) -> jax.Array:
 
 
 def _paint(canvas: Canvas, window: jax.Array, planes: jax.Array, has_curb: jax.Array, n: jax.Array) -> jax.Array:
-    """Paint tiles in order.
-
-    `window` i32[L, 2] is the first column and row that a tile and its curb touch;
-    `planes` f32[L, 2, 4, 3] are those of both.
+    """Paint tiles in order: `planes` f32[L, 2, 4, 3] are those of a tile and of its curb, `window` i32[L, 2] the first
+    column and row that they touch.
     """
     size = int(np.ceil(canvas.window / canvas.texel)) + 2
     grid = jnp.arange(size) + 0.5

@@ -1,10 +1,9 @@
 """Tracks: control points → Bézier center line → tiles (paper, appendix on CarRacing).
 
-A `Level` is at most 12 control points. They are sorted by angle about their mean and joined by cubic Bézier
-curves into a closed, counter-clockwise `CenterLine` of L points; tile i is the piece of road between points i
-− 1 and i. A center line may also be given directly (a circuit, a CSV file, one of Gymnasium's own tracks):
-the environment takes either. Arrays have a static length L; the first `n` entries are real and indices
-wrap around there.
+A `Level` is at most 12 control points. They are sorted by angle about their mean and joined by cubic Bézier curves into
+a closed, counter-clockwise `CenterLine` of L points; tile i is the piece of road between points i − 1 and i. A center
+line may also be given directly (a circuit, a CSV file, one of Gymnasium's own tracks): the environment takes either.
+Arrays have a static length L; the first `n` entries are real and indices wrap around there.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ def bezier(level: Level, start_east: bool = True) -> CenterLine:
     It starts at the point nearest to 0° as seen from O (paper). The released code sorts control points clockwise from
     the south, as seen from their mean, and starts at the first one (`start_east=False`).
     """
-    real = jnp.arange(MAX_POINTS) < level.n
-    mean = jnp.where(real[:, None], level.points, 0).sum(0) / level.n
+    placed = real(level)
+    mean = jnp.where(placed[:, None], level.points, 0).sum(0) / level.n
     spoke = level.points - mean
-    order = jnp.argsort(jnp.where(real, jnp.arctan2(spoke[:, 1], spoke[:, 0]), jnp.inf))
+    order = jnp.argsort(jnp.where(placed, jnp.arctan2(spoke[:, 1], spoke[:, 0]), jnp.inf))
     start = level.points[order]
     end = start[_wrap(1, MAX_POINTS, level.n)]
     segment = end - start
@@ -79,17 +78,21 @@ def bezier(level: Level, start_east: bool = True) -> CenterLine:
     points = jnp.einsum("kt,kic->itc", weights, knots).reshape(TILES, 2)
 
     count = SAMPLES * level.n
-    real = jnp.arange(TILES) < count
-    low = jnp.where(real[:, None], points, jnp.inf).min(0)
-    high = jnp.where(real[:, None], points, -jnp.inf).max(0)
+    drawn = jnp.arange(TILES) < count
+    low = jnp.where(drawn[:, None], points, jnp.inf).min(0)
+    high = jnp.where(drawn[:, None], points, -jnp.inf).max(0)
     points = points - (low + high) / 2
     if start_east:
-        first = jnp.argmin(jnp.where(real, jnp.abs(jnp.arctan2(points[:, 1], points[:, 0])), jnp.inf))
+        first = jnp.argmin(jnp.where(drawn, jnp.abs(jnp.arctan2(points[:, 1], points[:, 0])), jnp.inf))
     else:
-        angle = from_south(start - mean)
-        first = SAMPLES * jnp.argmin(jnp.where(jnp.arange(MAX_POINTS) < level.n, angle, jnp.inf))
+        first = SAMPLES * jnp.argmin(jnp.where(placed, from_south(start - mean), jnp.inf))
     points = points[_wrap(first, TILES, count)]
     return CenterLine(points, headings(points, count), count)
+
+
+def real(track: Level | CenterLine) -> jax.Array:
+    """bool[L]: the entries that mean anything."""
+    return jnp.arange(track.points.shape[0]) < track.n
 
 
 def from_south(vector: jax.Array) -> jax.Array:
@@ -137,9 +140,7 @@ def curbs(line: CenterLine) -> tuple[jax.Array, jax.Array]:
 
     Gymnasium's rule, except for the one curb that it misplaces where its heading jumps by 2π.
     """
-    size = line.points.shape[0]
-    back = previous(line)
-    turn = (line.heading - line.heading[back] + jnp.pi) % (2 * jnp.pi) - jnp.pi
+    size, back, turn = line.points.shape[0], previous(line), _turns(line)
     runs = jnp.stack([turn[_wrap(-k, size, line.n)] for k in range(CURB_RUN)])
     hard = (runs > CURB_TURN).all(0) | (runs < -CURB_TURN).all(0)
     curb = jnp.stack([hard[_wrap(k, size, line.n)] for k in range(CURB_RUN)]).any(0)
@@ -153,18 +154,21 @@ def curbs(line: CenterLine) -> tuple[jax.Array, jax.Array]:
     return curb, jnp.stack(corners, 1)
 
 
+def _turns(line: CenterLine) -> jax.Array:
+    """f32[L]: by how much the heading changes on each tile, from −π to π."""
+    return (line.heading - line.heading[previous(line)] + jnp.pi) % (2 * jnp.pi) - jnp.pi
+
+
 def steps(line: CenterLine) -> jax.Array:
     """f32[L]: the length of each tile along the center line, zero where there is none."""
     step = line.points - line.points[previous(line)]
-    real = jnp.arange(line.points.shape[0]) < line.n
-    return jnp.where(real, jnp.sqrt((step**2).sum(-1)), 0.0)
+    return jnp.where(real(line), jnp.sqrt((step**2).sum(-1)), 0.0)
 
 
 def curvature(line: CenterLine) -> jax.Array:
     """f32[L]: the turn per meter at each tile, positive to the left, zero where there is none."""
-    turn = (line.heading - line.heading[previous(line)] + jnp.pi) % (2 * jnp.pi) - jnp.pi
     step = steps(line)
-    return jnp.where(step > 0, turn / jnp.maximum(step, 1e-6), 0.0)
+    return jnp.where(step > 0, _turns(line) / jnp.maximum(step, 1e-6), 0.0)
 
 
 def overlaps(line: CenterLine) -> jax.Array:
@@ -175,8 +179,8 @@ def overlaps(line: CenterLine) -> jax.Array:
     apart = jnp.minimum(apart, along[-1] - apart)
     gap = line.points[:, None] - line.points[None]
     near = (gap**2).sum(-1) < (2 * HALF_WIDTH) ** 2
-    real = jnp.arange(line.points.shape[0]) < line.n
-    return (near & (apart > 4 * HALF_WIDTH) & real[None]).any(1) & real
+    drawn = real(line)
+    return (near & (apart > 4 * HALF_WIDTH) & drawn[None]).any(1) & drawn
 
 
 def from_points(points: ArrayLike) -> Level:
@@ -186,17 +190,11 @@ def from_points(points: ArrayLike) -> Level:
         raise InputError(f"A track has at most {MAX_POINTS} control points; got {len(array)}. Leave some out.")
     gaps = np.linalg.norm(array[:, None] - array[None], axis=-1)[np.triu_indices(len(array), 1)]
     if gaps.min() < CLOSEST:
-        raise InputError(
-            f"Two control points of this track are the same, or nearer than {CLOSEST:g} m. Give each place only once."
-        )
-    if np.ptp(array, axis=0).max() > 2 * PLAYFIELD:
-        raise InputError(
-            f"This track is {np.ptp(array, axis=0).max():.0f} m wide or high, and the field {2 * PLAYFIELD:.0f} m. "
-            "Scale it down."
-        )
-    padded = np.zeros((MAX_POINTS, 2), np.float32)
-    padded[: len(array)] = array
-    return Level(jnp.asarray(padded), jnp.int32(len(array)))
+        raise InputError(f"Two control points are the same, or nearer than {CLOSEST:g} m. Give each place only once.")
+    if (extent := np.ptp(array, axis=0).max()) > 2 * PLAYFIELD:
+        raise InputError(f"This track is {extent:.0f} m wide or high, its field {2 * PLAYFIELD:.0f} m. Scale it down.")
+    padded = np.pad(array, ((0, MAX_POINTS - len(array)), (0, 0)))
+    return Level(jnp.asarray(padded, jnp.float32), jnp.int32(len(array)))
 
 
 def from_sketch(sketch: ArrayLike) -> Level:
@@ -222,8 +220,8 @@ def cell_of(point: jax.Array) -> jax.Array:
 def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
     """A center line of `size` points, evenly spaced along the closed polygon through `points` [n, 2].
 
-    The last point may repeat the first. If not, the line goes straight from the last to the first; but a gap between
-    them that is far longer than any other, or a large part of the whole, is that of an open line.
+    The last point may repeat the first. If not, the line goes straight from the last to the first, but is refused as
+    open if that gap is far longer than any other, or a large part of the whole.
     """
     check_size(size)
     array = _closed_shape(points, "points of a center line")
@@ -232,9 +230,8 @@ def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
     step = np.linalg.norm(np.diff(closed, axis=0), axis=1)
     if not returns and (step[-1] > 4 * step[:-1].max() or step[-1] > max(OPEN, 2 / len(step)) * step.sum()):
         raise InputError(
-            f"This center line is not closed: its ends are {step[-1]:.1f} apart, {step[-1] / step.sum():.0%} of its"
-            f" length, while its other points are at most {step[:-1].max():.1f} apart. Let the last point come back"
-            " to the first."
+            f"This center line is not closed: its ends are {step[-1]:.1f} apart, {step[-1] / step.sum():.0%} of its "
+            f"length, its other points at most {step[:-1].max():.1f}. Let the last point come back to the first."
         )
     along = np.concatenate([[0.0], np.cumsum(step)])
     at = np.linspace(0, along[-1], size, endpoint=False)
@@ -245,27 +242,24 @@ def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
 
 def from_csv(path: str | Path, size: int) -> CenterLine:
     """A center line from a CSV file of x and y; lines that begin with # and one header are skipped."""
-    rows: list[list[float | None]] = []
+
+    def number(cell: str) -> float | None:
+        try:
+            return float(cell)
+        except ValueError:
+            return None
+
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as text: {error}.") from None
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    for number, line in enumerate(lines):
-        cells = [_number(cell) for cell in line.split(",")[:2]]
-        if number == 0 and set(cells) == {None}:  # the header
-            continue
+    rows = [[number(cell) for cell in line.split(",")[:2]] for line in lines]
+    header = 1 if rows and set(rows[0]) == {None} else 0
+    for line, cells in zip(lines[header:], rows[header:], strict=True):
         if len(cells) < 2 or None in cells:
             raise InputError(f"{path}: expected two numbers, x and y, but found {line!r}.")
-        rows.append(cells)
-    return from_closed_line(np.array(rows, np.float64).reshape(-1, 2), size)
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
+    return from_closed_line(np.array(rows[header:], np.float64).reshape(-1, 2), size)
 
 
 def from_rows(rows: ArrayLike, size: int) -> CenterLine:
@@ -276,9 +270,7 @@ def from_rows(rows: ArrayLike, size: int) -> CenterLine:
         raise InputError(f"A line has 3 to size={size} rows of x, y and heading; got an array of shape {array.shape}.")
     _closed_shape(array[:, :2], "points of a line")
     if np.linalg.norm(np.roll(array[:, :2], -1, 0) - array[:, :2], axis=1).min() < SHORTEST:
-        raise InputError(
-            f"Two successive points of this line are the same, or nearer than {SHORTEST:g} m. Leave one out."
-        )
+        raise InputError(f"Two points in a row are the same, or nearer than {SHORTEST:g} m. Leave one out.")
     padded = jnp.asarray(array[np.arange(size) % len(array)], jnp.float32)
     return CenterLine(padded[:, :2], padded[:, 2], jnp.int32(len(array)))
 
@@ -297,9 +289,7 @@ def _closed_shape(points: ArrayLike, what: str) -> np.ndarray:
     if len(array) < 3:
         raise InputError(f"A closed track needs at least 3 {what}; got {len(array)}.")
     if np.abs(array).max() > FARTHEST:
-        raise InputError(
-            f"Some {what} are more than {FARTHEST / 1000:.0f} km away: the track is too large. Scale it down."
-        )
+        raise InputError(f"Some {what} are over {FARTHEST / 1000:.0f} km away: the track is too large. Scale it down.")
     spread = np.linalg.svd(array - array.mean(0), compute_uv=False)
     if spread[1] <= 1e-6 * max(spread[0], 1e-6):
         raise InputError(f"All {what} lie on one line, which cannot enclose a track. Move at least one off it.")
