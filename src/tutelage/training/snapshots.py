@@ -32,6 +32,8 @@ class Snapshots:
         self.curriculum, self.count = curriculum, count
         self._inspect = jax.jit(partial(_inspect, curriculum.parts))
         self._propose = jax.jit(partial(curriculum.method.generator.propose, curriculum.parts))
+        if curriculum.method.curator is not None:
+            self._draw = jax.jit(partial(sample, curriculum.method.curator, count=DRAWN))
         known = curriculum.method.curator is not None and curriculum.parts.domain.optimal_return is not None
         self.metrics = {"buffer/true_regret": "true_regret"} if known else {}
         """Metrics that a snapshot adds, and their names in it."""
@@ -55,8 +57,7 @@ class Snapshots:
             entries = [_entry(buffer, slot) for slot in slots]
             about = {"source": "buffer", "size": int(buffer.size), "capacity": len(buffer.scored_at)}
             if buffer.size:  # drawn as for training, so not only those with the highest scores
-                draw = jax.jit(partial(sample, curator, count=DRAWN))
-                drawn = np.asarray(draw(buffer, jax.random.fold_in(key, 3)))
+                drawn = np.asarray(self._draw(buffer, jax.random.fold_in(key, 3)))
                 about["drawn"] = self._to_json(buffer.entries.level, drawn)
             if self.metrics:
                 about["true_regret"] = self._true_regret(params, buffer, sample_key)
