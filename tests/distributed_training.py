@@ -5,19 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-METHODS = ("dr", "plr-perp", "paired", "repaired", "accel")
+EVERYTHING = "repaired with edits"
+"""A teacher, two students, their buffers and children: all that can be saved."""
 
 
 def config(method: str, iterations: int = 6):
     """Two devices, which may be in one process or in two; all that is ever written is."""
     from examples.own_environment import FerrySetup
 
+    from tutelage.curriculum.methods import METHODS
     from tutelage.training.config import Storage, with_curator
 
-    found = FerrySetup.preset("tiny", method)
+    found = FerrySetup.preset("tiny", "repaired" if method == EVERYTHING else method)
+    record = replace(found.method, edits=METHODS["accel"].edits) if method == EVERYTHING else found.method
     return replace(
         found,
-        method=with_curator(found.method, capacity=16, min_fill=0.5),
+        method=with_curator(record, capacity=16, min_fill=0.5),
         num_envs=8,
         num_steps=20,
         devices=2,

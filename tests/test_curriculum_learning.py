@@ -97,7 +97,7 @@ def test_minimax_learns_but_its_teacher_seeks_unsolvable_levels(solved_rate):
     assert solvable(rows[-50:]) < solvable(rows[:20]) - 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_robust_plr_learns_with_half_the_gradient_updates(solved_rate):
     state, rows = learn("plr-perp", 200, solved_rate)
     replays = sum(row["replay"] for row in rows)

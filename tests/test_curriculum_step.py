@@ -1,6 +1,6 @@
 """One step, seven methods: the equalities that hold between them, bit for bit, on the real code.
 
-Those between methods are shown on small mazes. The others run in the example's domain, which compiles sooner.
+One is shown on small mazes, with memory. The others run in the example's domain, which compiles sooner.
 """
 
 from dataclasses import dataclass, replace
@@ -38,6 +38,7 @@ MAZES = replace(
 CURATOR = Curator(capacity=8, min_fill=0.5)
 UNIFORM = replace(DR, generator=Uniform())
 OFTEN_PLR_PERP = replace(PLR_PERP, curator=replace(CURATOR, replay_rate=0.8))
+OFTEN_ACCEL = replace(ACCEL, curator=replace(CURATOR, capacity=64, min_fill=0.05, replay_rate=0.9), edits=3)
 OFTEN_REPAIRED = replace(REPAIRED, curator=replace(CURATOR, replay_rate=0.7))
 KEY = jax.random.key(7)
 
@@ -80,11 +81,10 @@ def test_plr_that_never_replays_is_dr():
     assert not np.array_equal(dr[0].students.params["conv"]["kernel"], dr[-1].students.params["conv"]["kernel"])
 
 
-@pytest.mark.slow
 def test_repaired_that_never_replays_and_trains_on_new_levels_is_paired():
     never = replace(REPAIRED, curator=replace(CURATOR, replay_rate=0.0), train_on_new=True)
-    repaired, _ = run(in_mazes(never), 2)
-    paired, _ = run(in_mazes(PAIRED), 2)
+    repaired, _ = run(in_ferries(never), 2)
+    paired, _ = run(in_ferries(PAIRED), 2)
     assert_same(repaired[-1].students, paired[-1].students)
     assert_same(repaired[-1].generator, paired[-1].generator)
 
@@ -97,15 +97,14 @@ def test_robust_plr_that_never_replays_never_changes_the_student():
     assert not any("policy_loss" in row for row in metrics)
 
 
-@pytest.mark.slow
 def test_accel_without_edits_is_robust_plr():
-    accel, _ = run(in_mazes(replace(ACCEL, curator=OFTEN_PLR_PERP.curator, edits=0)), 4)
-    plr_perp, _ = run(in_mazes(OFTEN_PLR_PERP), 4)
+    accel, _ = run(in_ferries(replace(ACCEL, curator=OFTEN_PLR_PERP.curator, edits=0)), 4)
+    plr_perp, _ = run(in_ferries(OFTEN_PLR_PERP), 4)
     assert_same(accel[-1], plr_perp[-1])
 
 
 def test_a_run_may_stop_and_go_on_anywhere():
-    curriculum = in_ferries(replace(ACCEL, curator=CURATOR))
+    curriculum = in_ferries(OFTEN_ACCEL)
     whole, rows = run(curriculum, 4)
     assert {row["replay"] for row in rows} == {0.0, 1.0}
     state = jax.tree.map(jnp.asarray, whole[2])  # as if read back from a disk
@@ -156,8 +155,7 @@ def test_each_student_has_a_buffer_of_its_own():
 
 
 def test_children_know_their_parents():
-    method = replace(ACCEL, curator=replace(CURATOR, capacity=64, min_fill=0.05, replay_rate=0.9), edits=3)
-    states, rows = run(in_ferries(method), 6)
+    states, rows = run(in_ferries(OFTEN_ACCEL), 6)
     buffer = jax.tree.map(lambda x: x[0], states[-1].buffers)
     held = {int(name): i for i, name in enumerate(buffer.entries.id[: buffer.size])}
     children = [i for i in range(int(buffer.size)) if buffer.entries.generation[i] > 0]
@@ -169,10 +167,9 @@ def test_children_know_their_parents():
     assert any("edited/return" in row for row in rows)
 
 
-@pytest.mark.slow
 def test_new_levels_come_from_the_buffer_only_when_replayed():
     """What is replayed is really in the buffer, and its R_max never falls."""
-    states, rows = run(in_mazes(OFTEN_PLR_PERP), 6)
+    states, rows = run(in_ferries(OFTEN_PLR_PERP), 6)
     for before, after, row in zip(states, states[1:], rows, strict=False):
         if row["replay"]:
             assert_same(before.buffers.entries.level, after.buffers.entries.level)

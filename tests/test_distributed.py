@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from distributed_training import METHODS, ROOT, config
+from distributed_training import EVERYTHING, ROOT, config
 from short_runs import content
 
 from tutelage.cli import main
@@ -32,18 +32,23 @@ def start(*commands: list[str]) -> list[subprocess.Popen]:
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_bits_of_two_devices(tmp_path):
+@pytest.mark.parametrize(
+    "methods",
+    [("dr", EVERYTHING), pytest.param(("plr-perp", "paired", "repaired", "accel"), marks=pytest.mark.nightly)],
+    ids=["nothing and everything", "some"],
+)
+def test_two_processes_give_the_bits_of_two_devices(tmp_path, methods):
     """With two devices a sum has one order only. More of them may round differently in several processes."""
     script, port = str(ROOT / "tests" / "distributed_training.py"), free_port()
     both = start(
-        *([sys.executable, script, port, "2", i, "train", str(tmp_path / "two"), *METHODS] for i in ("0", "1"))
+        *([sys.executable, script, port, "2", i, "train", str(tmp_path / "two"), *methods] for i in ("0", "1"))
     )
-    for method in METHODS:
+    for method in methods:
         train(config(method), tmp_path / "one" / method, quiet=True)
     for process in both:
         said = process.communicate()
         assert process.returncode == 0, said
-    for method in METHODS:
+    for method in methods:
         one, two = (content(tmp_path / name / method) for name in ("one", "two"))
         assert one.keys() == two.keys()
         assert [name for name in one if one[name] != two[name]] == [], method

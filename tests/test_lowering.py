@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import jax
 import pytest
-from distributed_training import config
+from distributed_training import EVERYTHING, config
 from jax.sharding import NamedSharding, PartitionSpec
 from numpy.testing import assert_allclose
 
@@ -31,7 +31,9 @@ def check_lowering(curriculum):
             assert "stablehlo.all_reduce" in traced.lower(lowering_platforms=(platform,)).as_text()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", ["dr", EVERYTHING, *(pytest.param(name, marks=pytest.mark.nightly) for name in METHODS if name != "dr")]
+)
 def test_every_method_lowers_for_accelerators(method, accelerator):
     check_lowering(config(method).curriculum())
 

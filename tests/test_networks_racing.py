@@ -132,12 +132,16 @@ def test_the_generator_never_chooses_a_cell_twice(continuous):
     def build(key):
         state, obs = editor.reset(key, ())
         params = network.init(key, jax.tree.map(lambda x: x[None, None], obs))
-        for step in range(editor.horizon):
+
+        def place(now, step):
+            state, obs = now
             seen = jax.tree.map(lambda x: x[None, None], obs)
             head = network.apply(params, (), seen, jnp.zeros((1, 1), bool))[1]
             policy = jax.tree.map(lambda x: x[0, 0], head.policy)
             state, after = editor.step(jax.random.fold_in(key, step), (), state, policy.sample(key))
-            obs = after.obs
+            return (state, after.obs), None
+
+        (state, obs), _ = jax.lax.scan(place, (state, obs), jnp.arange(editor.horizon))
         level = design.build(key, state)
         return level.points, design.valid(level), obs
 

