@@ -57,7 +57,7 @@ CASES = {
     "play RUN --level SixteenRoom": "Did you mean SixteenRooms",
     # directories that hold something else
     "report FILE": "FILE is not a run",
-    "eval EMPTY": "EMPTY is not a run: it has no config.json",
+    "eval EMPTY": "EMPTY is not a run and contains none",
 }
 
 
