@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats as scipy_stats
 
 from tutelage.analysis.statistics import (
-    _resample,
     bootstrap,
     hedges_g,
     holm,
@@ -246,8 +245,15 @@ def test_a_seed_gives_one_interval():
 
 def test_runs_are_resampled_within_their_level():
     scores = np.array([[0.0, 10.0], [1.0, 20.0], [2.0, 30.0]])
+    seen: list[np.ndarray] = []
+
+    def statistic(x: np.ndarray) -> np.ndarray:
+        seen.append(x)
+        return x.mean(axis=(-2, -1))
+
     for whole_runs in (False, True):
-        drawn = _resample(scores, generator(), 500, whole_runs)
+        bootstrap(statistic, [scores], generator(), resamples=500, whole_runs=whole_runs)
+        drawn = seen[-1]
         assert drawn.shape == (500, 3, 2)
         assert set(drawn[..., 0].ravel()) == {0, 1, 2}
         assert set(drawn[..., 1].ravel()) == {10, 20, 30}

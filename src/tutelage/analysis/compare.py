@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from tutelage.analysis.policies import PolicyScore
-from tutelage.analysis.results import UNITS, Clock, History, Results, Study
+from tutelage.analysis.results import CLOCKS, Clock, Results, Study, grouped
 from tutelage.analysis.statistics import (
     Estimate,
     Scores,
@@ -82,7 +83,7 @@ class Comparison:
     def when(self) -> str:
         """After how much training runs were compared; a range if methods differ in that."""
         first, last = min(self.times.values()), max(self.times.values())
-        return f"after {first:,}{f' to {last:,}' if last > first else ''} {UNITS[self.at]}"
+        return f"after {first:,}{f' to {last:,}' if last > first else ''} {CLOCKS[self.at]}"
 
     def rows(self) -> list[dict[str, Any]]:
         """The summaries: a row for each method and level."""
@@ -104,39 +105,34 @@ class Comparison:
         ]
 
     def tables(self, name: Callable[[str], str] = str) -> list[Table]:
-        """Tables by level, overall, and of the tests on all levels together; `name` maps methods to shown names."""
-        tables = [self._level_table(name), self._overall_table(name)]
-        return [*tables, self._test_table(name)] if len(self.scores) > 1 else tables
+        """By level, over all levels, and, of several methods, their tests; `name` maps methods to shown names."""
+        tables = [self._level_table(name), self._overall_table(name), self._test_table(name)]
+        return tables if len(self.scores) > 1 else tables[:2]
 
     def _place(self) -> dict[str, Any]:
         return {"domain": self.study.domain, "suite": self.study.suite, "metric": self.study.metric, "at": self.at}
 
     def _level_table(self, name: Callable[[str], str]) -> Table:
-        measured = "mean [95 % interval]" if self.study.metric == "solved" else "mean ± standard error"
+        rates = self.study.metric == "solved"
+
+        def cell(s: Summary) -> str:
+            if rates:
+                return interval(s.mean, s.wilson_low, s.wilson_high, 2)
+            return plus_minus(s.mean, s.standard_error, self.digits)
+
+        measured = "mean [95 % interval]" if rates else "mean ± standard error"
         heads = [f"{name(method)} ({len(scores)})" for method, scores in self.scores.items()]
-        rows = [
-            [level, *(self._cell(summaries[level]) for summaries in self.summaries.values())]
-            for level in (*self.study.levels, ALL)
-        ]
+        columns = [[*map(cell, summaries.values())] for summaries in self.summaries.values()]
+        rows = [*zip((*self.study.levels, ALL), *columns, strict=True)]
         return Table([measured, *heads], rows, f"{self.title}; the number of runs in parentheses")
 
-    def _cell(self, summary: Summary) -> str:
-        if self.study.metric == "solved":
-            return interval(summary.mean, summary.wilson_low, summary.wilson_high, 2)
-        return plus_minus(summary.mean, summary.standard_error, self.digits)
-
     def _overall_table(self, name: Callable[[str], str]) -> Table:
-        digits = self.digits
-        rows = [
-            [
-                name(method),
-                str(s.runs),
-                f"{decimal(s.mean, digits)} ± {decimal(s.standard_error, digits)}",
-                interval(s.median, s.lower_quartile, s.upper_quartile, digits),
-                interval(s.iqm, s.iqm_low, s.iqm_high, digits),
-            ]
-            for method, s in ((method, summaries[ALL]) for method, summaries in self.summaries.items())
-        ]
+        digits, rows = self.digits, []
+        for method, summaries in self.summaries.items():
+            s = summaries[ALL]
+            mean_error = f"{decimal(s.mean, digits)} ± {decimal(s.standard_error, digits)}"
+            intervals = (s.median, s.lower_quartile, s.upper_quartile), (s.iqm, s.iqm_low, s.iqm_high)
+            rows.append([name(method), str(s.runs), mean_error, *(interval(*each, digits) for each in intervals)])
         head = ["", "runs", "mean ± standard error", "median [quartiles]", "IQM [95 % interval]"]
         return Table(head, rows, f"All levels together, {self.when}")
 
@@ -180,23 +176,28 @@ def compare(
     scores, times, episodes = {}, {}, {}
     for label, group in study.histories.items():
         shortest = min(group if ends else chain(*study.histories.values()), key=lambda each: int(each.clock(at)[-1]))
-        times[label] = int(shortest.clock(at)[-1])
-        scores[label] = np.stack([_at(history, shortest, at) for history in group])
-        until = [int(np.searchsorted(history.clock(at), times[label], side="right")) - 1 for history in group]
-        played = [int(history.episodes[i]) for history, i in zip(group, until, strict=True)]
+        time = times[label] = int(shortest.clock(at)[-1])
+        found, played = [], []
+        for history in group:
+            clock = history.clock(at)
+            if (reached := history.at(time, at)) is None:
+                raise InputError(
+                    f"{history.directory} was first evaluated after {clock[0]:,} {at}, but {shortest.directory} last "
+                    f"after {time:,}: train that one for longer, or evaluate both more often."
+                )
+            found.append(reached)
+            played.append(int(history.episodes[np.searchsorted(clock, time, side="right") - 1]))
+        scores[label] = np.stack(found)
         episodes[label] = min(played) if study.metric == "solved" else None
 
     def parts(x: Scores) -> dict[str, Scores]:
         """f64[R, 1] for each level, and f64[R, L] for all."""
         return {level: x[:, [i]] for i, level in enumerate(study.levels)} | {ALL: x}
 
-    def generator() -> np.random.Generator:
-        """A new one for each interval, so that none depends on what else is compared."""
-        return np.random.default_rng(seed)
-
+    # each interval has a generator of its own, so that none depends on what else is compared
     summaries = {
         label: {
-            level: summarize(part, generator(), episodes=episodes[label], whole_runs=whole_runs)
+            level: summarize(part, np.random.default_rng(seed), episodes=episodes[label], whole_runs=whole_runs)
             for level, part in parts(x).items()
         }
         for label, x in scores.items()
@@ -205,59 +206,62 @@ def compare(
     pairs = [(first, second) for second, first in combinations(scores, 2)]
     tests = []
     for level in (*study.levels, ALL):
-        found = []
+        contests = []
         for pair in pairs:
             samples = [parts(scores[label])[level] for label in pair]
             x, y = (sample.mean(axis=1) for sample in samples)
-            improvement = bootstrap(probability_of_improvement, samples, generator(), whole_runs=whole_runs)
-            found.append(Test(*pair, level, welch(x, y), hedges_g(x, y), math.nan, improvement))
-        corrected = holm(np.array([test.welch.p for test in found]))
-        tests += [replace(test, corrected_p=float(p)) for test, p in zip(found, corrected, strict=True)]
+            rng = np.random.default_rng(seed)
+            improvement = bootstrap(probability_of_improvement, samples, rng, whole_runs=whole_runs)
+            contests.append(Test(*pair, level, welch(x, y), hedges_g(x, y), math.nan, improvement))
+        corrected = holm(np.array([test.welch.p for test in contests]))
+        tests += [replace(test, corrected_p=float(p)) for test, p in zip(contests, corrected, strict=True)]
     return Comparison(study, at, times, scores, summaries, tuple(tests))
 
 
-def _at(history: History, shortest: History, at: Clock) -> Scores:
-    """A run's scores when the shortest run ended."""
-    limit = int(shortest.clock(at)[-1])
-    scores = history.at(limit, at)
-    if scores is None:
-        raise InputError(
-            f"{history.directory} was first evaluated after {history.clock(at)[0]:,} {at}, but {shortest.directory} "
-            f"last after {limit:,}: train that one for longer, or evaluate both more often."
-        )
-    return scores
+def _regrets(results: Results, method: str) -> dict[tuple[str, str], list[PolicyScore]]:
+    """What `tutelage eval` found of its runs where there is an oracle, by suite and level."""
+    scores = [score for run in results.groups[method] for score in run.scores if score.regret is not None]
+    return grouped(scores, lambda score: (score.suite, score.level))
 
 
 def regret_rows(results: Results) -> list[dict[str, Any]]:
     """True regret from `tutelage eval`: a row for each method, suite, level and share of the worst episodes."""
-    found: dict[tuple[str, str, str], list[PolicyScore]] = {}
-    for label, group in results.groups.items():
-        for run in group:
-            for score in run.tests:
-                if not score.is_baseline and score.regret is not None:
-                    found.setdefault((label, score.suite, score.level), []).append(score)
     rows = []
-    for (label, suite, level), scores in found.items():
-        for share, name in REGRETS.items():
-            values = np.array([x for score in scores if (x := getattr(score, name)) is not None], np.float64)
-            if values.size:
-                about = {"method": label, "suite": suite, "level": level, "worst": share, "runs": len(values)}
-                rows.append(about | {"mean": float(mean(values)), "standard_error": float(standard_error(values))})
+    for method in results.groups:
+        for (suite, level), scores in _regrets(results, method).items():
+            for share, name in REGRETS.items():
+                values = np.array([x for score in scores if (x := getattr(score, name)) is not None], np.float64)
+                if values.size:
+                    about = {"method": method, "suite": suite, "level": level, "worst": share, "runs": len(values)}
+                    rows.append(about | {"mean": float(mean(values)), "standard_error": float(standard_error(values))})
     return rows
+
+
+def regret_tables(rows: Iterable[Mapping[str, Any]], name: Callable[[str], str] = str) -> list[Table]:
+    """These rows as tables, one for each suite and level, with a row for each method."""
+    tables = []
+    for (suite, level), here in grouped(rows, itemgetter("suite", "level")).items():
+        lines = []
+        for (method, runs), own in grouped(here, itemgetter("method", "runs")).items():
+            cells = {row["worst"]: plus_minus(row["mean"], row["standard_error"], 3) for row in own}
+            lines.append([f"{name(method)} ({runs})", *(cells.get(share, "–") for share in REGRETS)])
+        head = ["regret", *("mean" if share == 1 else f"worst {100 * share:g} %" for share in REGRETS)]
+        about = f"True regret (optimal − actual return) on {level}, suite {suite}: mean ± standard error over runs"
+        tables.append(Table(head, lines, about))
+    return tables
 
 
 def regret_contests(results: Results, first: str, second: str) -> list[dict[str, Any]]:
     """Welch's test and Hedges' g of the worst 1 % of true regret, on each level of the suite `robustness`."""
-    found: tuple[dict[str, list[float]], ...] = ({}, {})
-    for levels, label in zip(found, (first, second), strict=True):
-        for score in (score for run in results.groups[label] for score in run.tests):
-            if score.suite == "robustness" and not score.is_baseline and score.regret_worst_1 is not None:
-                levels.setdefault(score.level, []).append(score.regret_worst_1)
-    return [
-        {"level": level} | contrast(*(np.array(levels[level]) for levels in found))
-        for level in found[0]
-        if level in found[1]
-    ]
+    x, y = (
+        {
+            level: np.array(worst)
+            for (suite, level), scores in _regrets(results, method).items()
+            if suite == "robustness" and (worst := [s.regret_worst_1 for s in scores if s.regret_worst_1 is not None])
+        }
+        for method in (first, second)
+    )
+    return [{"level": level} | contrast(x[level], y[level]) for level in x if level in y]
 
 
 def contrast(x: Scores, y: Scores) -> dict[str, Any]:
@@ -266,39 +270,26 @@ def contrast(x: Scores, y: Scores) -> dict[str, Any]:
     return about | welch(x, y)._asdict() | {"effect": hedges_g(x, y)}
 
 
+CONTRAST = ("runs", "means", "difference", "Hedges' g", "p")
+"""The columns of `contrast_cells`."""
+
+
+def contrast_cells(row: Mapping[str, Any], digits: int) -> list[str]:
+    """The numbers of `contrast`, as text."""
+    return [
+        f"{row['runs']} and {row['other_runs']}",
+        f"{decimal(row['mean'], digits)} and {decimal(row['other_mean'], digits)}",
+        decimal(row["difference"], digits, "+"),
+        decimal(row["effect"], 2, "+"),
+        probability(row["p"]),
+    ]
+
+
 def regret_test_tables(results: Results) -> list[Table]:
     """A table for each pair of methods that were evaluated on the suite `robustness`, with a row for each level."""
-    tables = []
-    head = ["regret, worst 1 %", "runs", "means", "difference", "Hedges' g", "p"]
-    for second, first in combinations(results.groups, 2):
-        rows = [
-            [
-                row["level"],
-                f"{row['runs']} and {row['other_runs']}",
-                f"{decimal(row['mean'], 3)} and {decimal(row['other_mean'], 3)}",
-                decimal(row["difference"], 3, "+"),
-                decimal(row["effect"], 2, "+"),
-                probability(row["p"]),
-            ]
-            for row in regret_contests(results, first, second)
-        ]
-        if rows:
-            tables.append(Table(head, rows, f"Welch's test of true regret: {first} − {second}"))
-    return tables
-
-
-def regret_tables(rows: Iterable[Mapping[str, Any]], name: Callable[[str], str] = str) -> list[Table]:
-    """These rows as tables, one for each suite and level, with a row for each method."""
-    places: dict[tuple[str, str], dict[str, dict[float, str]]] = {}
-    for row in rows:
-        methods = places.setdefault((row["suite"], row["level"]), {})
-        cells = methods.setdefault(f"{name(row['method'])} ({row['runs']})", {})
-        cells[row["worst"]] = plus_minus(row["mean"], row["standard_error"], 3)
+    head = ["regret, worst 1 %", *CONTRAST]
     return [
-        Table(
-            ["regret", *("mean" if share == 1 else f"worst {100 * share:g} %" for share in REGRETS)],
-            [[method, *(cells.get(share, "–") for share in REGRETS)] for method, cells in methods.items()],
-            f"True regret (optimal − actual return) on {level}, suite {suite}: mean ± standard error over runs",
-        )
-        for (suite, level), methods in places.items()
+        Table(head, rows, f"Welch's test of true regret: {first} − {second}")
+        for second, first in combinations(results.groups, 2)
+        if (rows := [[row["level"], *contrast_cells(row, 3)] for row in regret_contests(results, first, second)])
     ]

@@ -20,7 +20,7 @@ from matplotlib.ticker import EngFormatter
 
 from tutelage.analysis import style
 from tutelage.analysis.compare import ALL, Comparison
-from tutelage.analysis.results import UNITS, Clock, Curve, Entry, History, Results, Study, align, display
+from tutelage.analysis.results import CLOCKS, Clock, Curve, Entry, History, Results, Study, align, display
 from tutelage.analysis.statistics import Scores, Summary, mean, median, quartiles, rank_correlation, standard_error
 from tutelage.types import InputError
 
@@ -60,39 +60,33 @@ def curve_panels(
     size = height if len(panels) > 1 else 3.2
     figure, places = style.panels(len(panels), columns, size, width, sharex=len(clocks) == 1, sharey=rates)
     for panel, axes in zip(panels, places, strict=True):
-        _curves(axes, panel.curves, center)
-        for more in panel.dotted:
-            _curves(axes, more, center, dotted=True)
+        for i, curves in enumerate((panel.curves, *panel.dotted)):
+            _curves(axes, curves, center, dotted=i > 0)
         _reference(axes, panel.reference)
         axes.set_title(panel.title, fontweight="bold" if panel.title == ALL else "normal")
         if panel.rates:
             axes.set_ylim(-0.03, 1.03)  # with room for a line on either edge
         if len(clocks) > 1:
-            axes.set_xlabel(UNITS[panel.against])
+            axes.set_xlabel(CLOCKS[panel.against])
     if len(clocks) == 1:
-        figure.supxlabel(UNITS[panels[0].against], fontsize="medium")
+        figure.supxlabel(CLOCKS[panels[0].against], fontsize="medium")
     style.legend(figure, [*dict.fromkeys(label for panel in panels for label in panel.curves)], title)
     return figure
 
 
 def panel_rows(panels: Sequence[Panel]) -> list[dict[str, Any]]:
     """The numbers of `curve_panels`, a row for each point of a line."""
-    return [
-        {
-            "panel": panel.title + (", dotted" if i else ""),
-            "at": panel.against,
-            "method": label,
-            "time": time,
-            "runs": len(y),
-            **dict(zip(("median", "lower_quartile", "upper_quartile", "mean", "standard_error"), numbers, strict=True)),
-        }
-        for panel in panels
-        for i, curves in enumerate((panel.curves, *panel.dotted))
-        for label, group in curves.items()
-        for x, y in [align(group)]
-        if x.size
-        for time, *numbers in zip(x, median(y), *quartiles(y), mean(y), standard_error(y), strict=True)
-    ]
+    columns = ("median", "lower_quartile", "upper_quartile", "mean", "standard_error")
+    rows = []
+    for panel in panels:
+        for i, curves in enumerate((panel.curves, *panel.dotted)):
+            for label, group in curves.items():
+                x, y = align(group)
+                about = {"panel": panel.title + (", dotted" if i else ""), "at": panel.against, "method": label}
+                numbers = zip(median(y), *quartiles(y), mean(y), standard_error(y), strict=True) if x.size else ()
+                for time, point in zip(x, numbers, strict=True):
+                    rows.append(about | {"time": time, "runs": len(y)} | dict(zip(columns, point, strict=True)))
+    return rows
 
 
 def metric_curves(results: Results, metric: str, against: Clock) -> dict[str, list[Curve]]:
@@ -129,17 +123,18 @@ def training_curves(
     return curve_panels([*map(panel, metrics)], title, width)
 
 
-def level_panels(study: Study, against: Clock = "steps", levels: Sequence[str] | None = None) -> list[Panel]:
-    """A panel for all test levels together (`ALL`) and for each; or only for those in `levels`."""
+def level_panels(study: Study, against: Clock = "steps", titles: Mapping[str, str] | None = None) -> list[Panel]:
+    """A panel for all test levels together (`ALL`) and for each; or only for those that have `titles`."""
 
-    def panel(level: str) -> Panel:
+    def panel(level: str, title: str) -> Panel:
         def scores(history: History) -> Scores:
             return history.scores.mean(axis=1) if level == ALL else history.scores[:, study.levels.index(level)]
 
         curves = {label: [(h.clock(against), scores(h)) for h in group] for label, group in study.histories.items()}
-        return Panel(level, curves, against, rates=study.metric == "solved")
+        return Panel(title, curves, against, rates=study.metric == "solved")
 
-    return [*map(panel, levels or (ALL, *study.levels))]
+    titles = titles or {level: level for level in (ALL, *study.levels)}
+    return [panel(level, title) for level, title in titles.items()]
 
 
 def levels_over_time(study: Study, against: Clock = "steps", title: str = "", width: float = style.WIDTH) -> Figure:
@@ -159,13 +154,7 @@ def bars(
 ) -> Figure:
     """The paper's chart: a group of bars for each test level, a bar for each method.
 
-    Args:
-        comparison: what to show.
-        title: by default the comparison's.
-        width: in inches.
-        center: what bars and error bars are.
-        names: other names of levels.
-        reference: the label and height of a horizontal line.
+    Levels are shown under other `names`. `reference` is the label and height of a horizontal line.
     """
     labels, groups = [*comparison.scores], [ALL, *comparison.study.levels]
     rates = comparison.study.metric == "solved"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -87,18 +87,18 @@ def episodes_file(path: Path) -> Path:
 
 def parse_policy_scores(rows: Iterable[Mapping[str, str]]) -> list[PolicyScore]:
     """The rows of a file that `tutelage eval` wrote."""
-    greedy = {"True": True, "False": False, "": None}
+    flag = {"True": True, "False": False}.__getitem__
+    kinds: dict[str, Callable[[str], Any]] = {"policy": str, "suite": str, "level": str}
+    kinds |= {"steps": int, "episodes": int, "greedy": flag}
 
     def parsed(row: Mapping[str, str]) -> PolicyScore:
-        if not row["return"]:
-            raise ValueError("a return is missing")
-        steps, episodes = int(row["steps"]) if row["steps"] else None, int(row["episodes"])
-        about = row["policy"], steps, row["suite"], row["level"], episodes, greedy[row["greedy"]]
-        numbers: Any = {
-            name: float(row[column]) if row[column] else None for name, column in list(COLUMNS.items())[len(about) :]
+        values: dict[str, Any] = {
+            name: kinds.get(name, float)(row[column]) if row[column] else None for name, column in COLUMNS.items()
         }
+        if values["episodes"] is None or values["value"] is None:
+            raise ValueError("the episodes or the return are missing")
         measures = {name: float(x) for name, x in row.items() if x and name not in COLUMNS.values()}
-        return PolicyScore(*about, **numbers | {"return_error": float(row["return_error"] or "nan")}, measures=measures)
+        return PolicyScore(**values | {"return_error": float(row["return_error"] or "nan")}, measures=measures)
 
     return [*map(parsed, rows)]
 
@@ -136,10 +136,8 @@ def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Ta
         captions = ". ".join(caption for caption, _ in metrics.values())
         return [Table([named[0][0], *metrics], [*zip(side, *cells, strict=True)], captions)]
     heads = [name for name, _ in named]
-    return [
-        Table([metric, *heads], [*zip(side, *cells, strict=True)], caption)
-        for metric, (caption, cells) in metrics.items()
-    ]
+    tables = metrics.items()
+    return [Table([metric, *heads], [*zip(side, *cells, strict=True)], about) for metric, (about, cells) in tables]
 
 
 def _rate(score: PolicyScore) -> str:
@@ -151,7 +149,7 @@ def _rate(score: PolicyScore) -> str:
 def _regrets(score: PolicyScore) -> str:
     """The mean and the worst shares, as far as there are enough episodes for them."""
     known = score.regret, score.regret_worst_10, score.regret_worst_1, score.regret_worst_01
-    return " / ".join(f"{value:.3f}" for value in known if value is not None) or "–"
+    return " / ".join(f"{x:.3f}" for x in known if x is not None) or "–"
 
 
 def _mean_regret(scores: Sequence[PolicyScore]) -> str:
@@ -166,8 +164,7 @@ def _mean_rate(scores: Sequence[PolicyScore]) -> str:
 
 
 def _returns(scores: Sequence[PolicyScore], digits: int) -> list[str]:
-    """On each level, and their mean."""
-    # levels are independent, so the variance of their mean is the sum of their variances over their number squared
+    """On each level, and their mean; levels are independent, so their variances add up."""
     error = math.sqrt(sum(score.return_error**2 for score in scores)) / len(scores)
     center = sum(score.value for score in scores) / len(scores)
     returns = [(score.value, score.return_error) for score in scores]

@@ -12,9 +12,10 @@ L     test levels
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -26,10 +27,10 @@ from tutelage.curriculum.methods import METHODS
 from tutelage.files import read_csv, read_json
 from tutelage.training.config import Config
 from tutelage.training.run import CONFIG, EPISODES, EVALUATIONS, PROGRESS, Run, find_runs, parse_rows
-from tutelage.training.serialization import flat
 from tutelage.types import InputError, Json
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 Rows = Sequence[Mapping[str, Any]]
 """As `Run.evaluations` gives them."""
@@ -39,9 +40,7 @@ Metric = Literal["solved", "return"]
 Clock = Literal["steps", "updates"]
 """Environment steps or gradient updates of the protagonist. PLR⊥ makes fewer updates in as many steps."""
 
-CLOCKS: tuple[Clock, ...] = ("steps", "updates")
-
-UNITS: Mapping[Clock, str] = {"steps": "environment steps", "updates": "gradient updates"}
+CLOCKS: Mapping[Clock, str] = {"steps": "environment steps", "updates": "gradient updates"}
 
 Snapshot = Mapping[str, Json]
 """The curriculum's levels at one time."""
@@ -92,23 +91,13 @@ class RunResults:
         return self.run.config.method.name
 
     @cached_property
-    def options(self) -> dict[str, Json]:
-        """The configuration by dotted name."""
-        return flat(self.run.config.to_json())
-
-    @cached_property
-    def settings(self) -> dict[str, Json]:
-        """The options that affect learning, except for the seed and the number of devices."""
-        return {name: x for name, x in self.run.config.learning().items() if name not in ("seed", "devices")}
-
-    @cached_property
     def metrics(self) -> dict[str, np.ndarray]:
         """Columns of numbers, NaN where something was not measured in an iteration."""
         return self.run.metrics()
 
     @cached_property
     def evaluations(self) -> Rows:
-        """The evaluations during training, a row for each level."""
+        """Those during training, a row for each level."""
         return self.run.evaluations()
 
     @cached_property
@@ -119,7 +108,7 @@ class RunResults:
         with other levels, or other actions (greedy or sampled), its evaluations are left out.
         """
         rows = list(self.evaluations)
-        for suite, scores in by_suite(score for score in self.tests if not score.is_baseline).items():
+        for suite, scores in grouped(self.scores, attrgetter("suite")).items():
             at = np.flatnonzero(self.metrics["steps"] == scores[0].steps) if self.metrics else np.empty(0, int)
             manners = {(row["level"], row["greedy"]) for row in rows if row["suite"] == suite}
             if at.size and manners in (set(), {(score.level, score.greedy) for score in scores}):
@@ -131,8 +120,14 @@ class RunResults:
     @cached_property
     def episodes(self) -> Rows:
         """All episodes: of the evaluations during training, then of `tutelage eval`, whose iteration is −1."""
-        files = sorted(self.directory.glob("episodes-*.csv"))
-        return [*self.run.episodes(), *(row for path in files for row in _eval_episodes(path))]
+        found = self.run.episodes()
+        for path in sorted(self.directory.glob("episodes-*.csv")):
+            rows = [row | {"iteration": "-1"} for row in read_csv(path)]
+            try:
+                found += parse_rows(EPISODES, [{name: row[name] for name in row if name != "policy"} for row in rows])
+            except (KeyError, ValueError) as error:
+                raise InputError(f"{path} is damaged ({error!r}): remove it, or run tutelage eval again.") from None
+        return found
 
     def last_episodes(self, suite: str) -> Rows:
         """The episodes of `tutelage eval`, or else of the last evaluation in training."""
@@ -149,10 +144,18 @@ class RunResults:
         """The results of `tutelage eval` on this run, with those of its baselines."""
         return [score for path in sorted(self.directory.glob("eval-*.csv")) for score in read_policy_scores(path)]
 
+    @property
+    def scores(self) -> list[PolicyScore]:
+        """`tests` without the baselines."""
+        return [score for score in self.tests if not score.is_baseline]
+
     @cached_property
     def snapshots(self) -> list[Snapshot]:
         """In order of time, without empty ones."""
-        return [checked for snapshot in self.run.snapshots() if (checked := _checked(snapshot, self.directory))]
+        snapshots: list[Snapshot] = [snapshot for snapshot in self.run.snapshots() if snapshot["entries"]]
+        for snapshot in snapshots:
+            _check(snapshot, self.directory)
+        return snapshots
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,10 +200,8 @@ class StudyRun(RunResults):
         try:
             return parse(self.rows[name])
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"The rows of {self.directory} in {name} cannot be read ({error!r}): make it again with tutelage study "
-                "results."
-            ) from None
+            what = f"The rows of {self.directory} in {name} cannot be read ({error!r})"
+            raise InputError(f"{what}: make them again with tutelage study results.") from None
 
 
 def find_results(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list[RunResults]:
@@ -216,13 +217,12 @@ def find_results(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list
 
 
 def _study_runs(directory: Path, allow: Iterable[str]) -> Iterator[StudyRun]:
-    tables: dict[str, dict[tuple[str, ...], list[dict[str, str]]]] = {}
-    for name in (RUNS, EVALUATIONS, EPISODES, TRAINING, EVAL):
-        tables[name] = {}
-        for row in read_csv(directory / name):
-            who = tuple(row.pop(column) for column in WHO)
-            tables[name].setdefault(who, []).append(row)
+    def owner(row: dict[str, str]) -> tuple[str, ...]:
+        return tuple(row.pop(column) for column in WHO)
+
     try:
+        files = (RUNS, EVALUATIONS, EPISODES, TRAINING, EVAL)
+        tables = {name: grouped(read_csv(directory / name), owner) for name in files}
         configs, levels = read_json(directory / CONFIGS), read_json(directory / LEVELS)
         for who in tables[RUNS]:
             variant, _, seed = who
@@ -230,10 +230,8 @@ def _study_runs(directory: Path, allow: Iterable[str]) -> Iterator[StudyRun]:
             run = Run(directory / variant / f"seed-{seed}", config)
             yield StudyRun(run, {name: table.get(who, []) for name, table in tables.items()}, levels.get(variant, []))
     except (KeyError, FileNotFoundError, AttributeError) as error:
-        raise InputError(
-            f"{directory} has {RUNS}, but not all of a study's results ({error}): make them again with tutelage study "
-            "results."
-        ) from None
+        what = f"{directory} has {RUNS}, but not all of a study's results ({error})"
+        raise InputError(f"{what}: make them again with tutelage study results.") from None
 
 
 class Results:
@@ -241,7 +239,6 @@ class Results:
 
     def __init__(self, runs: Sequence[Run | RunResults]) -> None:
         self.groups = by_method(runs)
-        """Runs that differ in their seed only, in the order of the paper's methods."""
 
     @property
     def runs(self) -> list[RunResults]:
@@ -250,8 +247,9 @@ class Results:
     @property
     def titles(self) -> dict[Path, str]:
         """The title of each run, by its directory."""
-        labeled = ((label, run) for label, group in self.groups.items() for run in group)
-        return {run.directory: f"{display(label)}, seed {run.seed}" for label, run in labeled}
+        return {
+            run.directory: f"{display(label)}, seed {run.seed}" for label, group in self.groups.items() for run in group
+        }
 
     @property
     def suites(self) -> list[str]:
@@ -277,7 +275,11 @@ class Results:
         rows = {run.directory: [row for row in run.tested if row["suite"] == suite] for run in self.runs}
         if partly:
             rows = {path: each for path, each in rows.items() if each}
-        levels = _common_levels(rows, suite)
+        for path in (path for path, each in rows.items() if not each):
+            raise InputError(f"{path} was not evaluated on the suite {suite!r}: leave it out, or choose another suite.")
+        orders = {path: tuple(dict.fromkeys(row["level"] for row in each)) for path, each in rows.items()}
+        _only({", ".join(sorted(x)): path for path, x in orders.items()}, "was tested on {}", "runs with equal tests")
+        levels = next(iter(orders.values()))
         actions = {"greedy" if row["greedy"] else "drawn": path for path, each in rows.items() for row in each}
         _only(actions, "was tested with {} actions", "runs tested with the same kind of actions")
         solvable = all(row["solved"] is not None for each in rows.values() for row in each)
@@ -294,10 +296,7 @@ class Results:
     def _only_suite(self) -> str:
         suites = self.suites or [*dict.fromkeys(row["suite"] for run in self.runs for row in run.tested)]
         if not suites:
-            raise InputError(
-                f"None of the {len(self.runs)} runs was evaluated: train with a suite to evaluate on, or wait for the "
-                "first evaluation."
-            )
+            raise InputError(f"None of the {len(self.runs)} runs was evaluated yet: train with a suite to evaluate on.")
         if len(suites) > 1:
             raise InputError(f"There are evaluations on several suites: choose one of {', '.join(sorted(suites))}.")
         return suites[0]
@@ -338,7 +337,7 @@ class Study:
     metric: Metric
     levels: tuple[str, ...]
     histories: Mapping[str, tuple[History, ...]]
-    """By method; see `by_method`."""
+    """By method."""
 
     @property
     def title(self) -> str:
@@ -357,17 +356,17 @@ def by_method(runs: Sequence[Run | RunResults]) -> dict[str, list[RunResults]]:
     groups: dict[str, list[RunResults]] = {}
     for method in dict.fromkeys([*METHODS, *(run.method for run in results)]):
         peers = [run for run in results if run.method == method]
-        settings = [run.settings for run in peers]
-        if len({json.dumps([run.settings, run.seed]) for run in peers}) < len(peers):
-            settings = [run.settings | {"total_steps": run.run.config.total_steps} for run in peers]
+        settings = [run.run.config.learning() | {"seed": 0, "devices": 0} for run in peers]
+        if len({json.dumps([each, run.seed]) for run, each in zip(peers, settings, strict=True)}) < len(peers):
+            for run, each in zip(peers, settings, strict=True):
+                each["total_steps"] = run.run.config.total_steps
         for run, distinctions in zip(peers, _distinctions(settings), strict=True):
             group = groups.setdefault(", ".join([method, *distinctions]), [])
-            for other in group:
-                if other.seed == run.seed:
-                    raise InputError(
-                        f"{other.directory} and {run.directory} are the same run, {run.run.title}: two runs of one "
-                        "seed are not two samples, so leave one out."
-                    )
+            if same := [other.directory for other in group if other.seed == run.seed]:
+                raise InputError(
+                    f"{same[0]} and {run.directory} are the same run, {run.run.title}: two runs of one seed are not "
+                    "two samples, so leave one out."
+                )
             group.append(run)
     return groups
 
@@ -421,20 +420,12 @@ def _history(directory: Path, rows: Rows, levels: Sequence[str], metric: Metric)
     return History(directory, steps, updates, episodes, scores)
 
 
-def by_suite(scores: Iterable[PolicyScore]) -> dict[str, list[PolicyScore]]:
-    """Scores of `tutelage eval`, by suite."""
-    suites: dict[str, list[PolicyScore]] = {}
-    for score in scores:
-        suites.setdefault(score.suite, []).append(score)
-    return suites
-
-
-def _eval_episodes(path: Path) -> list[dict[str, Any]]:
-    rows = ({name: x for name, x in row.items() if name != "policy"} for row in read_csv(path))
-    try:
-        return parse_rows(EPISODES, [row | {"iteration": "-1"} for row in rows])
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error!r}): remove it, or run tutelage eval again.") from None
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """The items that have the same key, in their order."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def _distinctions(settings: Sequence[Mapping[str, Json]]) -> list[list[str]]:
@@ -446,18 +437,6 @@ def _distinctions(settings: Sequence[Mapping[str, Json]]) -> list[list[str]]:
     return [[f"{short[name]}={each.get(name)}" for name in differing] for each in settings]
 
 
-def _common_levels(rows: Mapping[Path, Rows], suite: str) -> tuple[str, ...]:
-    for path, each in rows.items():
-        if not each:
-            raise InputError(
-                f"{path} was not evaluated on the suite {suite!r}: leave the run out, or choose another suite."
-            )
-    levels = {path: tuple(dict.fromkeys(row["level"] for row in each)) for path, each in rows.items()}
-    tested = {", ".join(sorted(names)): path for path, names in levels.items()}
-    _only(tested, "was tested on {}", "runs with equal tests")
-    return next(iter(levels.values()))
-
-
 def _only(having: Mapping[str, Path], was: str, these: str) -> str:
     """The one value that all runs have in common, or a sentence about two runs that differ."""
     (one, first), *others = having.items()
@@ -467,21 +446,14 @@ def _only(having: Mapping[str, Path], was: str, these: str) -> str:
     return one
 
 
-def _checked(snapshot: Json, directory: Path) -> Snapshot | None:
-    """A snapshot, if it is one; None if it is empty."""
-    moment = {"iteration": int, "steps": int, "updates": int, "source": str, "size": int, "capacity": int}
+def _check(snapshot: Snapshot, directory: Path) -> None:
+    """Refuse a snapshot that cannot be shown; `Run.snapshots` has found all of its entries' keys."""
     number, maybe = (int, float), (int, float, type(None))
-    entry = {ID: int, "parent": int, "generation": int, "return": number, "score": maybe, "optimal_return": maybe}
-    if not _has(snapshot, moment | {"entries": list}):
-        found = f"it is {json.dumps(snapshot):.40}"
-    elif bad := [each for each in snapshot["entries"] if not (_has(each, entry | {"about": dict}) and "level" in each)]:
-        found = f"one of its levels is {json.dumps(bad[0]):.40}"
-    else:
-        return snapshot if snapshot["entries"] else None
-    raise InputError(f"A file in {directory / 'levels'} is not a snapshot of a curriculum: {found}. Remove the file.")
-
-
-def _has(value: Json, types: Mapping[str, Any]) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(value.get(name), kind) and not isinstance(value.get(name), bool) for name, kind in types.items()
-    )
+    moment: dict[str, Any] = {"source": str, "size": int, "capacity": int}
+    entry: dict[str, Any] = {ID: int, "parent": int, "generation": int, "about": dict}
+    entry |= {"return": number, "score": maybe, "optimal_return": maybe}
+    for part, kinds in [(snapshot, moment), *((each, entry) for each in snapshot["entries"])]:
+        for name, kind in kinds.items():
+            if not isinstance(value := part.get(name), kind):
+                where = f"A file in {directory / 'levels'} is not a snapshot of a curriculum"
+                raise InputError(f"{where}: {name} is {json.dumps(value):.40}. Remove the file.")

@@ -31,24 +31,20 @@ class Estimate(NamedTuple):
 
 
 class Welch(NamedTuple):
-    """Welch's test of whether two methods differ in their mean."""
+    """Welch's two-sided test of whether two methods differ in their mean."""
 
     difference: float
-    """x̄ − ȳ."""
     t: float
     degrees: float
-    """Degrees of freedom."""
+    """Degrees of freedom, ν."""
     p: float
-    """How often two methods with equal means would differ by as much or more; two-sided."""
 
 
 class Correlation(NamedTuple):
-    """Spearman's rank correlation of two measurements."""
+    """Spearman's rank correlation: 1 for the same order, −1 for the opposite one; and its two-sided p-value."""
 
     rho: float
-    """Spearman's ρ: 1 for the same order, −1 for the opposite one."""
     p: float
-    """How often independent measurements would be as far from 0; two-sided."""
 
 
 class Summary(NamedTuple):
@@ -142,7 +138,11 @@ def bootstrap(
     value = float(statistic(*samples))
     if math.isnan(value) or min(len(sample) for sample in samples) < 2:
         return Estimate(value, math.nan, math.nan)
-    draws = (_resample(sample, generator, resamples, whole_runs) for sample in samples)
+    draws = []
+    for sample in samples:
+        runs, levels = sample.shape
+        chosen = generator.integers(runs, size=(resamples, runs, 1 if whole_runs else levels))
+        draws.append(np.take_along_axis(sample[None], chosen, axis=1))
     tail = (1 - confidence) / 2
     low, high = np.quantile(statistic(*draws), (tail, 1 - tail))
     return Estimate(value, float(low), float(high))
@@ -260,9 +260,7 @@ def summarize(
 def _known(x: Scores) -> Scores:
     """NaN in place of infinities, whose differences would be NaN anyway, with a warning."""
     if x.size == 0:
-        raise InputError(
-            f"There are no scores in an array of shape {list(x.shape)}: give at least one run and one level."
-        )
+        raise InputError(f"There are no scores in an array of shape {list(x.shape)}: give at least one run and level.")
     return np.where(np.isfinite(x), x, np.nan)
 
 
@@ -271,10 +269,3 @@ def _variance(x: Scores) -> Scores:
     if len(x) < 2:
         return np.full(x.shape[1:], np.nan)
     return np.sum((_known(x) - mean(x)) ** 2, axis=0) / (len(x) - 1)
-
-
-def _resample(x: Scores, generator: np.random.Generator, resamples: int, whole_runs: bool) -> Scores:
-    """[resamples, R, L] out of x[R, L]."""
-    runs, levels = x.shape
-    chosen = generator.integers(runs, size=(resamples, runs, 1 if whole_runs else levels))
-    return np.take_along_axis(x[None], chosen, axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -64,10 +64,9 @@ def text(table: Table, width: int = WIDTH, *, color: bool = False) -> str:
 
 def markdown(table: Table) -> str:
     """A Markdown table with its caption above."""
-    rows = _marked(table, lambda text: text.replace("|", r"\|"), "**{}**")
     rule = ["---", *("---" if table.words else "---:" for _ in table.head[1:])]
-    lines = ["| " + " | ".join(row) + " |" for row in (table.head, rule, *rows)]
-    return "\n".join([table.caption, "", *lines, ""])
+    rows = [table.head, rule, *_marked(table, lambda text: text.replace("|", r"\|"), "**{}**")]
+    return "\n".join([table.caption, "", *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
 SIGNS = {"⊥": r"$\perp$", "±": r"$\pm$", "−": "$-$", "–": "--", ">": "$>$", "<": "$<$", "ν": r"$\nu$"}
@@ -78,11 +77,8 @@ SIGNS |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}"} | 
 def latex(table: Table) -> str:
     """A head and rows for a LaTeX table with booktabs; the caption is a comment."""
     signs = str.maketrans(SIGNS)
-    cells = [
-        [text.translate(signs) for text in table.head],
-        *_marked(table, lambda x: x.translate(signs), r"\textbf{{{}}}"),
-    ]
-    head, *rows = [" & ".join(row) + r" \\" for row in cells]
+    cells = _marked(table, lambda text: text.translate(signs), r"\textbf{{{}}}")
+    head, *rows = [" & ".join(row) + r" \\" for row in ([name.translate(signs) for name in table.head], *cells)]
     return "\n".join([f"% {table.caption}", head, r"\midrule", *rows, ""])
 
 
@@ -92,13 +88,6 @@ def _marked(table: Table, escape: Callable[[str], str], bold: str) -> list[list[
         [bold.format(escape(text)) if (i, j) in table.bold else escape(text) for j, text in enumerate(row)]
         for i, row in enumerate(table.rows)
     ]
-
-
-def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table, its first column to the left and the others to the right."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]) for first, *rest in rows]
 
 
 def number(x: Any, digits: int = 3) -> str:

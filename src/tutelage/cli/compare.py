@@ -56,8 +56,17 @@ class Compare:
         suite = "robustness" if any(row["suite"] == "robustness" for row in regrets) else study.suite
         shown = regret_tables(row for row in regrets if row["suite"] == suite)
         show(*(table for each in comparisons for table in each.tables()), *shown, *regret_test_tables(results))
-        for name, content in self._files(results, comparisons):
-            write_atomically(self.out / name, content)
+        tables = {
+            "compare.csv": [row for each in comparisons for row in each.rows()],
+            "tests.csv": [row for each in comparisons for row in each.test_rows()],
+            "regret.csv": regrets,
+        }
+        for name, rows in tables.items():
+            if rows:
+                write_atomically(self.out / name, csv_text(rows, [*rows[0]]))
+        for name, figure in self._figures(results, comparisons):
+            write_atomically(self.out / f"{name}.svg", plots.svg(figure))
+            write_atomically(self.out / f"{name}.png", plots.png(figure))
         print(f"\nTables and figures are in {self.out}.")
 
     def _comparisons(self, study: Study) -> Iterator[Comparison]:
@@ -75,19 +84,6 @@ class Compare:
             raise reasons[0]
         for reason in reasons:
             print(f"Not compared by both steps and updates: {reason}\n")
-
-    def _files(self, results: Results, comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str | bytes]]:
-        tables = {
-            "compare.csv": [row for comparison in comparisons for row in comparison.rows()],
-            "tests.csv": [row for comparison in comparisons for row in comparison.test_rows()],
-            "regret.csv": regret_rows(results),
-        }
-        for name, rows in tables.items():
-            if rows:
-                yield name, csv_text(rows, [*rows[0]])
-        for name, figure in self._figures(results, comparisons):
-            yield f"{name}.svg", plots.svg(figure)
-            yield f"{name}.png", plots.png(figure)
 
     def _figures(self, results: Results, comparisons: Sequence[Comparison]) -> Iterator[tuple[str, Figure]]:
         measured = dict.fromkeys(name for run in results.runs for name in run.metrics if name.startswith(self.curves))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +12,8 @@ import numpy as np
 from tyro.conf import CascadeSubcommandArgs, Positional, configure, subcommand
 
 from tutelage import games
-from tutelage.analysis.tables import aligned
+from tutelage.analysis.tables import Table, text
+from tutelage.files import write_atomically
 from tutelage.games.dual import check_p
 from tutelage.games.matrix import Matrix, Strategy
 from tutelage.types import InputError
@@ -104,33 +105,27 @@ class Game:
         if self.seed < 0:
             raise InputError(f"A seed is a whole number from 0 upwards, not {self.seed}.")
         payoffs = self.base.payoffs(self.p)
-        curves = {
-            name: games.worst_case_over_time(
-                payoffs, method, self.p, self.iterations, self.runs, np.random.default_rng(self.seed)
-            )
-            for name, method in games.METHODS.items()
-        }
+        curves = {}
+        for name, method in games.METHODS.items():
+            rng = np.random.default_rng(self.seed)
+            curves[name] = games.worst_case_over_time(payoffs, method, self.p, self.iterations, self.runs, rng)
         theory = [*_base_game(payoffs), *self.base.remarks(self.p), *_theory(payoffs, self.p)]
         print("\n".join([*theory, *_outcome(payoffs, curves)]))
         if self.out is not None:
             self._draw(self.out, payoffs, curves)
 
     def _draw(self, out: Path, payoffs: Matrix, curves: dict[str, Matrix]) -> None:
-        from tutelage.games import figures  # matplotlib takes a while to import, and most calls draw nothing
+        # matplotlib takes a while to import, and most calls draw nothing
+        from tutelage.analysis import plots, theory
 
-        sweep, title = self.base.sweep(payoffs, _SHARES), f"What random levels cost PLR: {self.base.title}"
-        optimum, learning = games.minimax_regret(payoffs).value, f"Six methods learn {self.base.title}, p = {self.p:g}"
+        cost, learning = f"What random levels cost PLR: {self.base.title}", f"Six methods learn {self.base.title}"
+        optimum = games.minimax_regret(payoffs).value
         drawings = {
-            "regret_by_p.png": figures.draw_sweep(_SHARES, sweep, title),
-            "regret_over_time.png": figures.draw_dynamics(curves, optimum, learning),
+            "regret_by_p.png": theory.draw_sweep(_SHARES, self.base.sweep(payoffs, _SHARES), cost),
+            "regret_over_time.png": theory.draw_dynamics(curves, optimum, f"{learning}, p = {self.p:g}"),
         }
         for name, figure in drawings.items():
-            try:
-                figures.save(figure, out / name)
-            except OSError as error:
-                raise InputError(
-                    f"{out / name} cannot be written ({error}); give --out a directory you may write to."
-                ) from None
+            write_atomically(out / name, plots.png(figure))
         print("\nFigures: " + ", ".join(str(out / name) for name in drawings))
 
 
@@ -142,7 +137,7 @@ def _base_game(payoffs: Matrix) -> list[str]:
     groups = [list(group) for _, group in groupby(range(levels), key=lambda level: payoffs[:, level].tobytes())]
     if len(groups) <= 10 and policies <= 20:
         names = [f"θ_{group[0]}" + (f"…{group[-1]}" if len(group) > 1 else "") for group in groups]
-        rows = ([f"π_{i}", *(f"{row[group[0]]:.4g}" for group in groups)] for i, row in enumerate(payoffs))
+        rows = [[f"π_{i}", *(f"{row[group[0]]:.4g}" for group in groups)] for i, row in enumerate(payoffs)]
         lines += _table(["", *names], rows)
     return [
         *lines,
@@ -155,16 +150,13 @@ def _base_game(payoffs: Matrix) -> list[str]:
 def _theory(payoffs: Matrix, p: float) -> list[str]:
     game, profile = games.plr_game(payoffs, p), games.plr_equilibrium(payoffs, p)
     worst, optimum, bound = games.corollary_1(payoffs, p, profile.student)
-    approximations = games.theorem_1(game, profile)
+    rows = [[each.teacher, f"{each.gap:.4f}", f"{each.bound:.4f}"] for each in games.theorem_1(game, profile)]
     return [
         f"PLR's equilibrium with a uniform generator, p = {p:g} (largest gap {max(game.gaps(profile)):.1g})",
         f"  student {_mixture('π', profile.student)}; curator {_mixture('θ', profile.first)}",
         "",
         f"Theorem 1, B = {game.difference:.4g}: how far this is from an equilibrium of the base game",
-        *_table(
-            ["teacher", "gap", "bound"],
-            ([teacher, f"{gap:.4f}", f"{bound:.4f}"] for teacher, gap, bound in approximations),
-        ),
+        *_table(["teacher", "gap", "bound"], rows),
         "",
         "Corollary 1: the student's worst-case regret at this equilibrium",
         f"  {worst:.4f} ≤ R* + 2(B⁺−B⁻)(1−p) = {bound:.4f}; above R* by {worst - optimum:z.4f}",
@@ -177,7 +169,7 @@ def _theory(payoffs: Matrix, p: float) -> list[str]:
 def _robust(payoffs: Matrix, p: float) -> list[str]:
     try:
         profiles, regrets, optimum = games.corollary_2(payoffs, p)
-    except InputError as error:
+    except InputError as error:  # the game is too large to search
         return [f"  {error}"]
     if not profiles:
         return ["  The search found no equilibrium that is exact up to rounding."]
@@ -193,13 +185,9 @@ def _outcome(payoffs: Matrix, curves: dict[str, Matrix]) -> list[str]:
     optimum = games.minimax_regret(payoffs).value
     runs, iterations = next(iter(curves.values())).shape
     regrets = {name: curve[:, -1].mean() for name, curve in curves.items()}
-    return [
-        f"Worst-case regret of the average student after {iterations} iterations, mean of {runs} runs",
-        *_table(
-            ["method", "regret", "above R*"],
-            ([name, f"{regret:.4f}", f"{regret - optimum:z.4f}"] for name, regret in regrets.items()),
-        ),
-    ]
+    rows = [[name, f"{regret:.4f}", f"{regret - optimum:z.4f}"] for name, regret in regrets.items()]
+    title = f"Worst-case regret of the average student after {iterations} iterations, mean of {runs} runs"
+    return [title, *_table(["method", "regret", "above R*"], rows)]
 
 
 def _mixture(symbol: str, strategy: Strategy, terms: int = 6) -> str:
@@ -209,5 +197,5 @@ def _mixture(symbol: str, strategy: Strategy, terms: int = 6) -> str:
     return shown + (f" + {len(played) - terms} more" if len(played) > terms else "")
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"  {line}" for line in aligned([header, *rows])]
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"  {line}" for line in text(Table(head, rows), width=1000).splitlines()]

@@ -72,9 +72,8 @@ def _mazes(setup: Any, key: Key) -> Iterator[Row]:
 
     for _, entry, level in _drawn(maze.domain(), ["maze"], key):
         path, actions, picture = inspect(level)
-        numbers = level.walls.shape[0], path, actions, entry.env.horizon
-        names = ("size", "path", "actions", "time limit")
-        yield {"level": entry.name} | dict(zip(names, map(str, numbers), strict=True)), picture
+        measured = {"size": level.walls.shape[0], "path": path, "actions": actions, "time limit": entry.env.horizon}
+        yield {"level": entry.name} | {name: str(x) for name, x in measured.items()}, picture
 
 
 def _tracks(setup: Any, key: Key) -> Iterator[Row]:
@@ -91,15 +90,9 @@ def _tracks(setup: Any, key: Key) -> Iterator[Row]:
         line = track.road(level)
         length, curvature = inspect(line)
         assert isinstance(entry.env, racing.RacingEnv)
-        measured = {
-            "level": entry.name,
-            "suite": suite,
-            "tiles": str(line.n),
-            "length": f"{length:.0f} m",
-            "tightest bend": f"{1 / curvature:.0f} m",
-            "time limit": f"{entry.env.frames} frames",
-        }
-        yield measured, birds_eye(line, extent=float(np.abs(line.points).max()) + 2 * track.HALF_WIDTH)
+        about = {"level": entry.name, "suite": suite, "tiles": str(line.n), "length": f"{length:.0f} m"}
+        measured = {"tightest bend": f"{1 / curvature:.0f} m", "time limit": f"{entry.env.frames} frames"}
+        yield about | measured, birds_eye(line, extent=float(np.abs(line.points).max()) + 2 * track.HALF_WIDTH)
 
 
 def _drawn(domain: Domain, suites: list[str], key: Key) -> Iterator[tuple[str, TestLevel, Any]]:

@@ -4,7 +4,6 @@
 - `dual`: the dual curriculum game; Nash gaps, PLR's equilibrium, Theorem 1, Corollaries 1 and 2
 - `example`: the paper's table, on which Corollary 1 is tight up to a constant
 - `dynamics`: the six methods as learning processes on a matrix
-- `figures`: what `tutelage game` draws; it loads matplotlib, so it is imported only when something is drawn
 """
 
 from tutelage.games.dual import DualCurriculumGame as DualCurriculumGame

@@ -92,19 +92,18 @@ class DualCurriculumGame:
 
     def gaps(self, profile: Profile) -> DualGaps:
         """The Nash gaps of a profile."""
-        student = profile.student
+        student, first, second = profile
         return DualGaps(
             gain(self.payoffs @ self.mixture(profile), student),
-            gain(student @ self.first, profile.first),
-            gain(student @ self.second, profile.second),
+            gain(student @ self.first, first),
+            gain(student @ self.second, second),
         )
 
     def is_equilibrium(self, profile: Profile) -> bool:
         """Whether no player gains by deviating, up to rounding."""
         matrices = self.payoffs, self.first, self.second
-        spread = max(float(np.ptp(matrix)) for matrix in matrices)
-        rounding = 1e-14 * max(float(np.abs(matrix).max()) for matrix in matrices)
-        return max(self.gaps(profile)) <= max(TOLERANCE * spread, rounding)
+        spread, largest = max(map(np.ptp, matrices)), max(np.abs(matrix).max() for matrix in matrices)
+        return max(self.gaps(profile)) <= max(TOLERANCE * float(spread), 1e-14 * float(largest))
 
 
 def plr_game(payoffs: Matrix, p: float) -> DualCurriculumGame:
@@ -188,10 +187,9 @@ def corollary_2(payoffs: Matrix, p: float) -> Equilibria:
     """
     game = robust_game(payoffs, p)
     rows, columns = (np.sort(np.unique(payoffs, axis=axis, return_index=True)[1]) for axis in (0, 1))
-    cell = np.ix_(rows, columns)
     if len(rows) + len(columns) > MOST_LABELS:
         raise InputError(f"Equilibria are searched for in games of at most {MOST_LABELS} policies and levels together.")
-    found: dict[bytes, Profile] = {}
+    cell, found = np.ix_(rows, columns), dict[bytes, Profile]()
     for label in range(min(len(rows) + len(columns), MOST_STARTS)):
         student, teacher = np.zeros(payoffs.shape[0]), np.zeros(payoffs.shape[1])
         student[rows], teacher[columns] = lemke_howson(payoffs[cell], game.first[cell], label)

@@ -64,8 +64,8 @@ def worst_case_over_time(
     if iterations * runs > MOST_POINTS or iterations * runs * payoffs.size > MOST_WORK:
         most = min(MOST_POINTS, MOST_WORK // payoffs.size)
         raise InputError(
-            f"{iterations} iterations of {runs} runs would take too much time and memory; on a game of this size, "
-            f"iterations × runs can be {most} at most."
+            f"{iterations} iterations of {runs} runs take too much time and memory: on a game of this size, iterations "
+            f"× runs can be {most} at most."
         )
     V, R, U = payoffs, regret(payoffs), method.utility(payoffs)
     policies, levels = V.shape

@@ -169,7 +169,7 @@ def lemke_howson(payoffs: Matrix, utility: Matrix, label: int) -> tuple[Strategy
         np.hstack([U.T, np.eye(levels), np.ones((levels, 1))]),
         np.hstack([np.eye(policies), V, np.ones((policies, 1))]),
     )
-    bases = (np.arange(policies, policies + levels), np.arange(policies))
+    bases = np.arange(policies, policies + levels), np.arange(policies)
     slacks = tuple(basis.copy() for basis in bases)
     entering, side = label, 0 if label < policies else 1
     for _ in range(MOST_PIVOTS):
@@ -184,6 +184,6 @@ def lemke_howson(payoffs: Matrix, utility: Matrix, label: int) -> tuple[Strategy
         if entering == label:
             break
         side = 1 - side
-    student, teacher = np.zeros(policies + levels), np.zeros(policies + levels)
+    student, teacher = np.zeros((2, policies + levels))
     student[bases[0]], teacher[bases[1]] = tableaus[0][:, -1], tableaus[1][:, -1]
     return _normalize(student[:policies]), _normalize(teacher[policies:])

@@ -22,16 +22,13 @@ __all__ = ["report"]
 
 
 def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, quiet: bool = False) -> Path:
-    """Write a page about one run or several, which needs neither a network nor another file.
+    """Write a page about one run or several, and return the path of its file.
 
     Args:
         runs: of one domain; those that differ in their seed only belong together.
         out: the file.
         with_videos: also show episodes, which have to be played first.
         quiet: no progress bar.
-
-    Returns:
-        The path of the file.
 
     Raises:
         InputError: if the runs do not belong together, or the file cannot be written.
@@ -42,7 +39,22 @@ def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, qu
         raise InputError(f"These runs were trained on {' and '.join(domains)}: make a report for each domain.")
     if out.is_dir():
         raise InputError(f"{out} is a directory: name a file in it.")
-    builders = _builders(results, with_videos)
+    examples = []
+    for group in results.groups.values():
+        one_of = f", one of {len(group)} runs" if len(group) > 1 else ""
+        examples.append(levels.Example(group[0], results.titles[group[0].directory] + one_of))
+    builders: list[Callable[[], Section]] = [
+        partial(sections.overview, results),
+        partial(sections.tests, results),
+        partial(sections.training, results),
+        partial(sections.complexity, results),
+        partial(levels.now, examples),
+        partial(levels.through_training, examples),
+        partial(levels.ancestry, examples),
+        *([partial(levels.videos, examples)] if with_videos else []),
+        partial(sections.calibration, {example.title: example.results.snapshots for example in examples}),
+        partial(sections.configuration, results),
+    ]
     built = []
     with ProgressBar("report", len(builders), quiet=quiet, unit="sections") as progress:
         for build in builders:
@@ -56,22 +68,3 @@ def report(runs: Sequence[Run], out: str | Path, *, with_videos: bool = True, qu
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error}): choose another place.") from None
     return out
-
-
-def _builders(results: Results, with_videos: bool) -> list[Callable[[], Section]]:
-    examples = []
-    for group in results.groups.values():
-        one_of = f", one of {len(group)} runs" if len(group) > 1 else ""
-        examples.append(levels.Example(group[0], results.titles[group[0].directory] + one_of))
-    return [
-        partial(sections.overview, results),
-        partial(sections.tests, results),
-        partial(sections.training, results),
-        partial(sections.complexity, results),
-        partial(levels.now, examples),
-        partial(levels.through_training, examples),
-        partial(levels.ancestry, examples),
-        *([partial(levels.videos, examples)] if with_videos else []),
-        partial(sections.calibration, {example.title: example.results.snapshots for example in examples}),
-        partial(sections.configuration, results),
-    ]

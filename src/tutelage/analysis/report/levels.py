@@ -17,7 +17,7 @@ from tutelage.analysis.results import ID, Entry, RunResults, Snapshot
 from tutelage.analysis.tables import number
 from tutelage.evaluation.video import frames, watch
 from tutelage.training.run import POLICY
-from tutelage.types import InputError, Json, TestLevel
+from tutelage.types import InputError, TestLevel
 
 NOW = 14
 """Levels of the last snapshot."""
@@ -58,19 +58,16 @@ class Example:
 
     def tile(self, entry: Entry, lines: Sequence[str]) -> Tile:
         """The picture of a level, with lines below it."""
+        level = repr(entry["level"])
+        if level not in self._pictures:
+            self._pictures[level] = png(self._image(self.results.run.domain.design.from_json(entry["level"])))
         about = [f"{name} {value}" for name, value in entry["about"].items()]
-        return Tile(self._draw(entry["level"]), ", ".join([f"level {entry[ID]}", *about]), lines)
+        return Tile(self._pictures[level], ", ".join([f"level {entry[ID]}", *about]), lines)
 
     @cached_property
     def _image(self) -> Any:
         image = getattr(self.results.run.domain.design, "image", None)
         return image and jax.jit(image)
-
-    def _draw(self, level: Json) -> str:
-        name = repr(level)
-        if name not in self._pictures:
-            self._pictures[name] = png(self._image(self.results.run.domain.design.from_json(level)))
-        return self._pictures[name]
 
 
 def now(examples: Sequence[Example]) -> Section:
@@ -92,12 +89,14 @@ def through_training(examples: Sequence[Example]) -> Section:
     """The highest-scoring levels of several snapshots."""
 
     def rows(example: Example) -> Iterator[Block]:
-        for snapshot in _spread(example.snapshots):
+        count = len(example.snapshots)
+        if count < 2:  # a single one is shown above
+            return
+        for place in np.linspace(0, count - 1, min(MOMENTS, count)).round().astype(int):
+            snapshot = example.snapshots[place]
             yield Row(*_moment(snapshot), [example.tile(entry, _brief(entry)) for entry in snapshot["entries"][:BEST]])
 
-    about = (
-        "The highest-scoring levels at several times of training, evenly spread from the first snapshot to the last."
-    )
+    about = "The highest-scoring levels at several times of training, evenly spread from the first to the last."
     return Section("curriculum", "The curriculum over time", about, _headed(examples, rows))
 
 
@@ -174,8 +173,14 @@ def lineages(snapshots: Sequence[Snapshot], count: int, among: int) -> list[list
     if not snapshots:
         return []
     known = {entry[ID]: entry for snapshot in snapshots for entry in snapshot["entries"]}
-    chains = [_lineage(entry, known) for entry in snapshots[-1]["entries"][:among]]
-    chains = [chain for chain in chains if len(chain) > 1]
+
+    def lineage(entry: Entry) -> list[Entry]:
+        chain = {entry[ID]: entry}
+        while (parent := known.get(entry["parent"])) and parent[ID] not in chain:  # a damaged file could have a ring
+            entry = chain[parent[ID]] = parent
+        return [*chain.values()][::-1]
+
+    chains = [chain for chain in map(lineage, snapshots[-1]["entries"][:among]) if len(chain) > 1]
     families: dict[int, list[Entry]] = {}
     for chain in chains:
         families.setdefault(chain[0][ID], chain)
@@ -215,18 +220,14 @@ def gif(pictures: Sequence[Any], milliseconds: int, size: int) -> str:
 
 def _moment(snapshot: Snapshot) -> tuple[str, str]:
     title = f"Iteration {snapshot['iteration']:,}"
-    steps = f"{snapshot['steps']:,} steps, {snapshot['updates']:,} updates"
-    if snapshot["source"] == "generator":
-        return title, f"{steps}: new proposals"
-    return title, f"{steps}: {snapshot['size']:,} of {snapshot['capacity']:,} slots filled"
+    filled = f"{snapshot['size']:,} of {snapshot['capacity']:,} slots filled"
+    what = "new proposals" if snapshot["source"] == "generator" else filled
+    return title, f"{snapshot['steps']:,} steps, {snapshot['updates']:,} updates: {what}"
 
 
 def _details(entry: Entry) -> list[str]:
-    return [
-        *_brief(entry),
-        *(f"{name.replace('_', ' ')} {number(value)}" for name, value in entry["about"].items()),
-        *([f"generation {entry['generation']}"] if entry["generation"] else []),
-    ]
+    about = [f"{name.replace('_', ' ')} {number(value)}" for name, value in entry["about"].items()]
+    return [*_brief(entry), *about, *([f"generation {entry['generation']}"] if entry["generation"] else [])]
 
 
 def _brief(entry: Entry) -> list[str]:
@@ -237,9 +238,8 @@ def _brief(entry: Entry) -> list[str]:
 
 
 def _descent(chain: Sequence[Entry]) -> str:
-    hidden = len(chain) - len(_ends(chain))
     parts = [f"generation {chain[-1]['generation']}"]
-    if hidden:
+    if hidden := len(chain) - len(_ends(chain)):
         parts.append(f"{hidden} between the first and the second picture are not shown")
     if chain[0]["parent"] >= 0:
         parts.append(f"the parent of level {chain[0][ID]} is in no snapshot")
@@ -251,27 +251,12 @@ def _ends(chain: Sequence[Entry]) -> list[Entry]:
     return [*chain] if len(chain) <= ANCESTORS else [chain[0], *chain[1 - ANCESTORS :]]
 
 
-def _spread(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Some of them, the first and the last included; none if there is only one, which is shown elsewhere."""
-    if len(snapshots) < 2:
-        return []
-    places = np.linspace(0, len(snapshots) - 1, min(MOMENTS, len(snapshots)))
-    return [snapshots[place] for place in places.round().astype(int)]
-
-
-def _lineage(entry: Entry, known: Mapping[int, Entry]) -> list[Entry]:
-    chain = {entry[ID]: entry}
-    while (parent := known.get(entry["parent"])) and parent[ID] not in chain:  # a damaged file could have a ring
-        entry = chain[parent[ID]] = parent
-    return [*chain.values()][::-1]
-
-
 def _rates(results: RunResults) -> dict[str, float]:
     """How well the student does on each test level: by `tutelage eval`, or else at the last evaluation in training."""
     suite, rows = results.run.config.evaluation.suite, results.evaluations
     last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
     found = {row["level"]: row["return"] if row["solved"] is None else row["solved"] for row in last}
-    own = [score for score in results.tests if score.suite == suite and not score.is_baseline]
+    own = [score for score in results.scores if score.suite == suite]
     return found | {score.level: score.value if score.solved is None else score.solved for score in own}
 
 

@@ -68,9 +68,8 @@ class Row:
     wraps: bool = False
     """Continue in the next line instead of scrolling sideways."""
     large: bool = False
-    """Show the pictures twice as high."""
     joined: bool = False
-    """Each follows from the one before: put arrows between them."""
+    """Put arrows between the pictures."""
 
 
 @dataclass(frozen=True)
@@ -103,20 +102,15 @@ def render(title: str, about: str, sections: Sequence[Section]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = [section for section in sections if section.blocks]
-    template = environment.get_template("page.html")
-    return template.render(title=title, about=about, sections=shown, embed=_embedder())
-
-
-def _embedder() -> Callable[[str, str], Markup]:
-    """A function that prepares SVG elements for a page: identifiers inside one are not found in those before."""
     numbers = itertools.count(1)
 
     def embed(svg: str, label: str) -> Markup:
+        """An SVG element whose identifiers no other element of the page has."""
         name = f"plot-{next(numbers)}-"
-        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-        svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
+        svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->\n?", "", svg, flags=re.DOTALL)
         svg = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{name}", svg)
         return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1))
 
-    return embed
+    shown = [section for section in sections if section.blocks]
+    template = environment.get_template("page.html")
+    return template.render(title=title, about=about, sections=shown, embed=embed)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -17,12 +17,13 @@ from tutelage.analysis import plots, style
 from tutelage.analysis.compare import compare, regret_rows, regret_tables
 from tutelage.analysis.policies import BASELINES, PolicyScore, policy_tables
 from tutelage.analysis.report.page import Block, Columns, Heading, Note, Plot, Section
-from tutelage.analysis.results import Results, RunResults, Snapshot, by_suite, display
+from tutelage.analysis.results import Results, RunResults, Snapshot, display, grouped
 from tutelage.analysis.statistics import Correlation, rank_correlation, wilson
 from tutelage.analysis.tables import Table, interval, number
 from tutelage.training.progress import duration
 from tutelage.training.run import CONFIG, PROGRESS, Run
-from tutelage.types import Domain, InputError, Json
+from tutelage.training.serialization import flat
+from tutelage.types import InputError, Json
 
 FIRST = ("solved", "return", "length", "true_regret", "score", "loss", "policy_loss", "value_loss", "entropy")
 """Metrics that come first, if they were measured; all others follow in the order of their names."""
@@ -38,14 +39,10 @@ PERCENTILE = re.compile(r"_p\d+$")
 
 def overview(results: Results) -> Section:
     """A row for each run: its progress, and its results on test levels."""
-    head = ["run", "iterations", "steps", "of planned", "updates", "time", "steps/s"]
-    tested = [_tested(run) for run in results.runs]
-    columns = [*dict.fromkeys(name for each in tested for name in each)]
-    rows = [
-        [results.titles[run.directory], *_progress(run), *(found.get(name, "–") for name in columns)]
-        for run, found in zip(results.runs, tested, strict=True)
-    ]
-    return Section("overview", "At a glance", "", [Table([*head, *columns], rows)])
+    cells = [{"run": results.titles[run.directory]} | _progress(run) | _tested(run) for run in results.runs]
+    head = [*dict.fromkeys(name for each in cells for name in each)]
+    table = Table(head, [[each.get(name, "–") for name in head] for each in cells])
+    return Section("overview", "At a glance", "", [table])
 
 
 def tests(results: Results) -> Section:
@@ -61,26 +58,15 @@ def tests(results: Results) -> Section:
             blocks.append(Note(f"There is no comparison on the suite {suite}. {error}"))
     about = "On levels that no student was trained on."
     if results.runs[0].run.domain.solved_above is not None:
-        about += (
-            " Brackets hold Wilson's 95 % intervals of solved rates. That of a single run covers other episodes of "
-            "this run, not other seeds."
-        )
+        about += " Brackets hold Wilson's 95 % intervals: that of a single run covers other episodes, not other seeds."
     return Section("tests", "Zero-shot tests", about, blocks)
 
 
 def training(results: Results) -> Section:
     """All metrics except complexity: of the levels, the student's updates, the buffer, the teacher, the antagonist."""
-    known = complexities(results.runs[0].run.domain)
-    titles = {
-        "": "Learning",
-        "levels": "On the levels it trains on",
-        "buffer": "The curator's buffer",
-        "antagonist": "The antagonist",
-    }
-    groups: dict[str, list[str]] = {"levels": [], "": []}
-    for name in _measured(results):
-        if not _is_complexity(name, known):
-            groups.setdefault(_group(name), []).append(name)
+    titles = {"levels": "On the levels it trains on", "": "Learning", "buffer": "The curator's buffer"}
+    shown, _ = _measured(results)
+    groups: dict[str, list[str]] = {"levels": [], "": []} | grouped(shown, _group)
     blocks = _plots(results, ((titles.get(key, f"The {key}"), names) for key, names in groups.items()))
     about = (
         "Means over the runs of a method, with their standard error as a band. The generator proposes new levels, the "
@@ -91,12 +77,10 @@ def training(results: Results) -> Section:
 
 def complexity(results: Results) -> Section:
     """The measurements of levels, of solved levels, and of the actions that solved them."""
-    domain = results.runs[0].run.domain
-    known = complexities(domain)
-    names = [name for name in _measured(results) if _is_complexity(name, known)]
+    _, names = _measured(results)
     groups = [(f"Of {kind} levels", [name for name in names if name.startswith(f"{kind}/")]) for kind in KINDS]
     about = "How a curriculum changes its levels: means over the levels that were played"
-    about += "." if domain.solved_above is None else ", and over those that were solved."
+    about += "." if results.runs[0].run.domain.solved_above is None else ", and over those that were solved."
     return Section("complexity", "Complexity of the levels", about, _plots(results, groups))
 
 
@@ -111,8 +95,10 @@ def calibration(examples: Mapping[str, Sequence[Snapshot]]) -> Section:
         correlations = [rank_correlation(*pairs.T) for _, pairs in found]
         last, pairs = found[-1]
         label = f"{title}: score against true regret, a point for each level"
-        blocks.append(Plot.of(plots.score_against_regret, label, last["entries"], title))
-        blocks.append(Note(explained(correlations[-1], len(pairs))))
+        blocks += [
+            Plot.of(plots.score_against_regret, label, last["entries"], title),
+            Note(explained(correlations[-1], len(pairs))),
+        ]
         rows = [
             [f"{s['iteration']:,}", f"{s['steps']:,}", str(len(pairs)), number(correlation.rho)]
             for (s, pairs), correlation in zip(found, correlations, strict=True)
@@ -143,17 +129,14 @@ def explained(correlation: Correlation, levels: int) -> str:
             "were chosen for their high scores, among which differences are small."
         )
     if rho < 0:
-        return (
-            f"{value}: levels with a high score tend to have a low true regret. The score misleads the curator here; "
-            "compare it with another score."
-        )
+        return f"{value}: levels with a high score tend to have a low true regret, so the score misleads the curator."
     strength = "weakly" if rho < 0.3 else "moderately" if rho < 0.6 else "strongly"
     return f"{value}: the curator's order agrees {strength} with the order of true regret."
 
 
 def configuration(results: Results) -> Section:
     """What all runs have in common, where methods differ, and the versions of what they ran with."""
-    options = {label: group[0].options for label, group in results.groups.items()}
+    options = {label: flat(group[0].run.config.to_json()) for label, group in results.groups.items()}
     names = dict.fromkeys(name for each in options.values() for name in each if name != "seed")
     differing = [name for name in names if len({_text(each.get(name)) for each in options.values()}) > 1]
     blocks: list[Block] = []
@@ -163,53 +146,54 @@ def configuration(results: Results) -> Section:
         blocks.append(Table(["option", *map(display, options)], [seeds, *rows], "Differences", words=True))
         blocks.append(Heading("In common"))
     first = next(iter(options.values()))
-    blocks.append(Columns(_by_part({name: _text(first.get(name)) for name in names if name not in differing})))
+    parts = grouped((name for name in names if name not in differing), lambda name: name.rpartition(".")[0])
+    tables = []
+    for part, own in parts.items():
+        rows = [[name.rpartition(".")[2].replace("_", " "), _text(first.get(name))] for name in own]
+        tables.append(Table((), rows, part or "run", words=True))
+    blocks.append(Columns(tables))
     versions = dict.fromkeys(_versions(run.run) for run in results.runs)
     blocks.append(Note("Ran with " + "; and with ".join(versions) + "."))
-    about = f"Train again with: {_command(results.runs[0].run)}"
+    run = results.runs[0].run
+    about = f"Train again with: {run.command('train', '--config', str(run.directory / CONFIG))}"
     return Section("configuration", "Configuration", about, blocks)
 
 
-def _progress(run: RunResults) -> list[str]:
-    metrics, config = run.metrics, run.run.config
-    if not metrics:
-        return ["0", "0", "0%", "0", "–", "–"]
-    iterations, steps, updates = (int(metrics[name][-1]) for name in PROGRESS)
+def _progress(run: RunResults) -> dict[str, str]:
+    names = ("iterations", "steps", "of planned", "updates", "time", "steps/s")
+    if not run.metrics:
+        return dict(zip(names, ("0", "0", "0%", "0", "–", "–"), strict=True))
+    iterations, steps, updates = (int(run.metrics[name][-1]) for name in PROGRESS)
+    config = run.run.config
     done = max(steps / config.total_steps, updates / config.total_updates if config.total_updates else 0)
-    return [
-        f"{iterations:,}",
-        f"{steps:,}",
-        f"{min(1, done):.0%}",
-        f"{updates:,}",
-        duration(run.seconds) if run.seconds else "–",
-        number(steps / run.seconds if run.seconds else None),
-    ]
+    counts = f"{iterations:,}", f"{steps:,}", f"{min(1, done):.0%}", f"{updates:,}"
+    speed = (duration(run.seconds), number(steps / run.seconds)) if run.seconds else ("–", "–")
+    return dict(zip(names, (*counts, *speed), strict=True))
 
 
 def _tested(run: RunResults) -> dict[str, str]:
     """The mean over test levels, by what was measured: at the last evaluation in training, and by `tutelage eval`."""
-    found: dict[str, str] = {}
+    found: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
     if rows := run.evaluations:
-        last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
-        found |= _mean([row["solved"] for row in last], [row["return"] for row in last], last[0], "in training")
-    for scores in by_suite([score for score in run.tests if not score.is_baseline]).values():
-        about = {"suite": scores[0].suite, "episodes": scores[0].episodes}
-        found |= _mean([score.solved for score in scores], [score.value for score in scores], about, "by eval")
-    return found
-
-
-def _mean(rates: Sequence[Any], returns: Sequence[float], about: Mapping[str, Any], source: str) -> dict[str, str]:
-    where = f"suite {about['suite']}, {about['episodes']} episodes a level, {source}"
-    if any(rate is None for rate in rates):
-        return {f"return, {where}": number(float(np.mean(returns)))}
-    return {f"solved, {where}": interval(*wilson(float(np.mean(rates)), about["episodes"] * len(rates)), 2)}
+        found.append(("in training", [row for row in rows if row["iteration"] == rows[-1]["iteration"]]))
+    found += [("by eval", [score.row() for score in own]) for own in grouped(run.scores, attrgetter("suite")).values()]
+    means = {}
+    for source, rows in found:
+        suite, episodes = rows[0]["suite"], rows[0]["episodes"]
+        where = f"suite {suite}, {episodes} episodes a level, {source}"
+        if any(row["solved"] is None for row in rows):
+            means[f"return, {where}"] = number(float(np.mean([row["return"] for row in rows])))
+        else:
+            rate = float(np.mean([row["solved"] for row in rows]))
+            means[f"solved, {where}"] = interval(*wilson(rate, episodes * len(rows)), 2)
+    return means
 
 
 def _evaluated(results: Results) -> Iterable[Block]:
     """The tables of `tutelage eval`: the runs, then untrained, random and optimal, where they were asked for."""
     groups: dict[tuple[Any, ...], dict[str, list[PolicyScore]]] = {}
     for run in results.runs:
-        for scores in by_suite(run.tests).values():
+        for scores in grouped(run.tests, attrgetter("suite")).values():
             own = [score for score in scores if not score.is_baseline]
             if not own:
                 continue
@@ -218,9 +202,8 @@ def _evaluated(results: Results) -> Iterable[Block]:
             steps = int(run.metrics["steps"][-1]) if run.metrics else None
             since = "" if own[0].steps == steps else f" after {own[0].steps or 0:,} steps"
             group[results.titles[run.directory] + since] = own
-            for name in BASELINES:  # those of the first run that has them
-                if found := [score for score in scores if score.is_baseline and score.policy == name]:
-                    group.setdefault(name, found)
+            for name, found in grouped((x for x in scores if x.is_baseline), attrgetter("policy")).items():
+                group.setdefault(name, found)  # the baselines of the first run that has them
     for (suite, episodes, greedy, _), group in groups.items():
         ordered = sorted(group, key=lambda name: BASELINES.index(name) if name in BASELINES else -1)
         actions = "greedy" if greedy else "drawn"
@@ -240,37 +223,34 @@ def _suite(results: Results, suite: str) -> list[Block]:
     blocks.append(by_level)
     if len(steps.scores) == 1:
         return blocks if len(next(iter(steps.scores.values()))) == 1 else [*blocks, overall]
-    comparisons, notes = [steps], []
+    comparisons, more = [steps], list[Block](contests)
     try:
         comparisons.append(compare(study, "updates"))
-        contests.append(comparisons[-1].tables(display)[-1])
+        more.append(comparisons[-1].tables(display)[-1])
     except InputError as error:  # a run may have made fewer updates by its end than another by its first evaluation
-        notes.append(Note(f"There is no comparison after equal updates. {error}"))
+        more.append(Note(f"There is no comparison after equal updates. {error}"))
     return [
         *blocks,
         Plot.of(plots.iqm_intervals, "Interquartile means of the methods", *comparisons, title="Interquartile means"),
         overall,
         Plot.of(plots.improvements, "How likely one method beats another", *comparisons, title="Which is better?"),
-        *contests,
-        *notes,
+        *more,
     ]
 
 
-def complexities(domain: Domain) -> set[str]:
-    """The names of what the domain's design measures of a level."""
-    design = domain.design
-    return {*jax.eval_shape(lambda key: design.describe(design.sample(key)), jax.random.key(0))}
+def _measured(results: Results) -> tuple[list[str], list[str]]:
+    """The names of metrics that have a curve: those that do not measure the complexity of levels, and those that do."""
+    design = results.runs[0].run.domain.design
+    described = jax.eval_shape(lambda key: design.describe(design.sample(key)), jax.random.key(0))
 
+    def is_complexity(name: str) -> bool:
+        kind, _, metric = name.partition("/")
+        return kind in KINDS and (metric == "action_complexity" or metric.removeprefix("solved_") in described)
 
-def _is_complexity(name: str, known: set[str]) -> bool:
-    kind, _, metric = name.partition("/")
-    return kind in KINDS and (metric == "action_complexity" or metric.removeprefix("solved_") in known)
-
-
-def _measured(results: Results) -> list[str]:
-    names = {name for run in results.runs for name, values in run.metrics.items() if np.isfinite(values).any()}
-    names = {name for name in names if not PERCENTILE.search(name)}  # these are drawn in the panel of their metric
-    return sorted((name for name in names if name.rpartition("/")[2] not in NOT_SHOWN), key=_order)
+    measured = {name for run in results.runs for name, values in run.metrics.items() if np.isfinite(values).any()}
+    shown = [name for name in measured if name.rpartition("/")[2] not in NOT_SHOWN and not PERCENTILE.search(name)]
+    parts = grouped(sorted(shown, key=_order), is_complexity)
+    return parts.get(False, []), parts.get(True, [])
 
 
 def _order(name: str) -> tuple[int, str, int, str]:
@@ -280,10 +260,10 @@ def _order(name: str) -> tuple[int, str, int, str]:
 
 
 def _group(name: str) -> str:
-    kind, slash, _ = name.partition("/")
-    if "antagonist" in name.split("/"):
+    kind, *rest = name.split("/")
+    if "antagonist" in (kind, *rest):
         return "antagonist"
-    return "levels" if kind in KINDS else kind if slash else ""
+    return "levels" if kind in KINDS else kind if rest else ""
 
 
 def _plots(results: Results, groups: Iterable[tuple[str, Sequence[str]]]) -> list[Block]:
@@ -294,22 +274,8 @@ def _plots(results: Results, groups: Iterable[tuple[str, Sequence[str]]]) -> lis
     ]
 
 
-def _by_part(options: Mapping[str, str]) -> list[Table]:
-    parts: dict[str, list[list[str]]] = {}
-    for name, value in options.items():
-        part, _, option = name.rpartition(".")
-        parts.setdefault(part, []).append([option.replace("_", " "), value])
-    return [Table((), rows, part or "run", words=True) for part, rows in parts.items()]
-
-
 def _text(value: Json) -> str:
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
-
-
-def _command(run: Run) -> str:
-    modules = sorted({name.partition(":")[0] for name in run.config.names() if ":" in name})
-    words = ["tutelage", "train", "--config", str(run.directory / CONFIG), *(["--allow", *modules] if modules else [])]
-    return shlex.join(words)
 
 
 def _versions(run: Run) -> str:
