@@ -81,6 +81,7 @@ def test_plr_that_never_replays_is_dr():
     assert not np.array_equal(dr[0].students.params["conv"]["kernel"], dr[-1].students.params["conv"]["kernel"])
 
 
+@pytest.mark.slow
 def test_repaired_that_never_replays_and_trains_on_new_levels_is_paired():
     never = replace(REPAIRED, curator=replace(CURATOR, replay_rate=0.0), train_on_new=True)
     repaired, _ = run(in_ferries(never), 2)
@@ -203,7 +204,7 @@ def test_vmapped_seeds_are_separate_runs():
     method = replace(PLR, curator=CURATOR)
     on_mesh = mesh.on_devices(lambda state, key: step(method, PARTS, state, key, False), mesh.make_mesh(4, 1))
     keys = jax.random.split(KEY, 2)
-    states = [init(method, PARTS, key) for key in keys]
+    states = [in_ferries(method).init_program(key) for key in keys]
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *states)
     together, _ = jax.jit(jax.vmap(on_mesh))(stacked, keys)
     for i in range(2):
@@ -276,6 +277,7 @@ def test_scores_need_a_domain_that_knows_what_they_ask():
         Curriculum(Method(curator=replace(CURATOR, score=scores.learnability)), blind)
 
 
+@pytest.mark.slow
 def test_regret_and_best_returns_may_be_discounted():
     """A ferry earns 1 at its last of REACHES steps or nothing, so discounting is one factor for every return."""
     parts = replace(PARTS, ppo=replace(PPOS[0], gamma=0.5), num_envs=64)

@@ -378,7 +378,8 @@ def test_a_stop_reaches_what_runs_and_what_waits(tmp_path, monkeypatch):
     assert asked == ["stop"]
 
 
-def test_two_runs_do_not_claim_the_same_core():
+def test_two_runs_do_not_claim_the_same_core(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # a study that runs beside the tests has claims, too
     allowed = os.sched_getaffinity(0)
     with claimed_cores(1) as one, claimed_cores(1) as other:
         assert len(one) == len(other) == 1
