@@ -104,7 +104,7 @@ def test_processes_that_cannot_be_found_get_a_sentence(capsys):
         "--coordinator 127.0.0.1:1": "Give all of coordinator",
         "--coordinator here --num-processes 2 --process-id 0": "as HOST:PORT, not 'here'",
         "--coordinator a:1 --num-processes 2 --process-id 2": "process_id counts from 0 to 1, not 2",
-        "--coordinator a:1 --num-processes two --process-id 0": "are whole numbers",
+        "--coordinator a:1 --num-processes two --process-id 0": "--num-processes",
         "--distributed": "The processes did not find each other",  # JAX is running already
     }.items():
         with pytest.raises(SystemExit) as end:
