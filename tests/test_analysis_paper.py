@@ -316,8 +316,9 @@ def test_bad_input_ends_with_a_sentence(runs: Path, tmp_path: Path, capsys):
     assert "is not a run" in refusal([str(tmp_path / "nowhere")], capsys)
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / "runs.csv").write_text("variant,method,seed\ndr,dr,0\n")
-    assert "make them again with tutelage study results" in refusal([str(broken)], capsys)
+    for table in ("variant,method,seed\ndr,dr,0\n", "name,age\nme,5\n"):
+        (broken / "runs.csv").write_text(table)
+        assert "make them again with tutelage study results" in refusal([str(broken)], capsys)
     assert not (tmp_path / "paper").exists()
 
 

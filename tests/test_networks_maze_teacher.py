@@ -151,6 +151,18 @@ def test_fast_equals_plain_without_recurrence(order):
     compare(module, weights(module, obs), obs, first, compiler_options=SOON)
 
 
+def test_heads_may_have_more_than_ten_layers():
+    """Whose names are not in the order of the alphabet."""
+    module = TINY.copy(hidden=None, head=(4,) * 11)
+    _, rollout = edited(EDITOR, TINY, 2)
+    params = weights(module, rollout.obs)
+    heads = [
+        jax.jit(network.apply, compiler_options=SOON)(network.pack(params), (), rollout.obs, rollout.first)[1]
+        for network in (maze_teacher(module), plain_maze_teacher(module))
+    ]
+    assert worst_error(*heads) < 1e-5
+
+
 def test_acting_step_by_step_equals_learning_from_the_sequence():
     params, rollout = edited(EDITOR, TINY, 3, length=EDITOR.horizon + 4)
     network = maze_teacher(TINY)
