@@ -174,6 +174,16 @@ def test_one_seed_run_for_two_lengths_is_two_groups(tmp_path: Path):
     assert [*compare(runs, ends=True).times.values()] == [20_000, 40_000]
 
 
+def test_ends_are_each_runs_own(tmp_path: Path):
+    """Iterations of ACCEL have one or two rollouts, so that its runs end after different steps."""
+    runs = [write_run(tmp_path / f"{n}", seed=n, iterations=n, every=n) for n in (10, 12)]
+    with pytest.raises(InputError, match="first evaluated after 12,000 steps"):
+        compare(runs)
+    (scores,) = compare(runs, ends=True).scores.values()
+    last = [[row["solved"] for row in run.evaluations()] for run in runs]
+    np.testing.assert_array_equal(scores, last)
+
+
 def test_one_run_counts_once(tmp_path: Path):
     run = write_run(tmp_path / "a")
     with pytest.raises(InputError, match=r"a and .*b are the same run, dr, seed 0: two runs of one seed"):

@@ -169,7 +169,7 @@ def compare(
     Args:
         study: `Results(runs).study()`.
         at: compare after equal environment steps or after equal gradient updates.
-        ends: compare each method at the last point that all its own runs have reached.
+        ends: compare the last evaluations of all runs, whenever they were.
         whole_runs: how intervals are made; see `statistics.bootstrap`.
         seed: of their resamples.
     """
@@ -180,13 +180,14 @@ def compare(
         found, played = [], []
         for history in group:
             clock = history.clock(at)
-            if (reached := history.at(time, at)) is None:
+            point = int(clock[-1]) if ends else time
+            if (reached := history.at(point, at)) is None:
                 raise InputError(
                     f"{history.directory} was first evaluated after {clock[0]:,} {at}, but {shortest.directory} last "
                     f"after {time:,}: train that one for longer, or evaluate both more often."
                 )
             found.append(reached)
-            played.append(int(history.episodes[np.searchsorted(clock, time, side="right") - 1]))
+            played.append(int(history.episodes[np.searchsorted(clock, point, side="right") - 1]))
         scores[label] = np.stack(found)
         episodes[label] = min(played) if study.metric == "solved" else None
 
