@@ -38,7 +38,7 @@ use_cores(2)
 
 # tracing makes many small objects, among which the garbage collector would look for cycles all the time
 gc.freeze()
-gc.set_threshold(100_000, 20, 50)
+gc.set_threshold(50_000, 10, 10)
 
 LONGEST = ("test_readme.py", "test_training_kill.py", "test_racing_train.py")
 """Begin with these, so that no process is left alone with one of them at the end."""

@@ -60,6 +60,7 @@ def test_devices_are_made_before_the_users_module_is_imported(monkeypatch):
     assert calls == ["devices", "modules"] * 4
 
 
+@pytest.mark.slow
 def test_its_levels_are_listed_and_drawn(module):
     environment = {name: x for name, x in os.environ.items() if name != "XLA_FLAGS"}
     command = [sys.executable, "-m", "tutelage", "levels", "--domain", "own_maze:OwnSetup"]

@@ -225,6 +225,7 @@ def test_the_share_of_distinct_levels_in_a_batch():
     assert float(metrics.distinct_share(jnp.array([2]))) == 1.0
 
 
+@pytest.mark.slow
 def test_real_iterations_report_every_kind_alike_and_plausibly():
     rows = run(replace(ACCEL, curator=CURATOR), 6)
     assert {row["replay"] for row in rows} == {0.0, 1.0}

@@ -139,6 +139,7 @@ def test_programs_whose_metrics_were_asked_for_are_not_traced_again(monkeypatch)
     assert sorted(traced) == [False, True]
 
 
+@pytest.mark.slow
 def test_the_generator_learns_from_new_levels_only():
     states, rows = run(in_ferries(OFTEN_REPAIRED), 5)
     replays = [row["replay"] for row in rows]
@@ -149,6 +150,7 @@ def test_the_generator_learns_from_new_levels_only():
         assert ("teacher/utility" in row) == (not replay)
 
 
+@pytest.mark.slow
 def test_each_student_has_a_buffer_of_its_own():
     states, _ = run(in_ferries(OFTEN_REPAIRED), 5)
     scores_of = states[-1].buffers.entries.score
@@ -177,12 +179,14 @@ def test_new_levels_come_from_the_buffer_only_when_replayed():
             assert (after.buffers.entries.best_return >= before.buffers.entries.best_return).all()
 
 
+@pytest.mark.slow
 def test_no_replay_before_the_minimum_fill():
     method = replace(PLR_PERP, curator=replace(CURATOR, capacity=16, min_fill=1.0, replay_rate=1.0))
     _, rows = run(in_ferries(method), 5)
     assert [row["replay"] for row in rows] == [0, 0, 0, 0, 1]
 
 
+@pytest.mark.slow
 def test_two_students_are_two_single_runs():
     """The second student changes nothing for the first."""
     alone, _ = run(in_ferries(UNIFORM), 2)
@@ -192,7 +196,9 @@ def test_two_students_are_two_single_runs():
     assert not np.array_equal(*(each.params["Dense_0"]["kernel"] for each in (first, second)))
 
 
-@pytest.mark.parametrize("method", [DR, OFTEN_REPAIRED], ids=["dr", "repaired"])
+@pytest.mark.parametrize(
+    "method", [pytest.param(DR, id="dr"), pytest.param(OFTEN_REPAIRED, id="repaired", marks=pytest.mark.slow)]
+)
 def test_two_devices_are_one(method):
     two, measured_by_two = run(in_ferries(method), 3)
     one, measured_by_one = run(in_ferries(method, devices=1), 3)
@@ -200,6 +206,7 @@ def test_two_devices_are_one(method):
     assert_close(measured_by_two, measured_by_one, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_vmapped_seeds_are_separate_runs():
     method = replace(PLR, curator=CURATOR)
     on_mesh = mesh.on_devices(lambda state, key: step(method, PARTS, state, key, False), mesh.make_mesh(4, 1))
@@ -295,6 +302,7 @@ def test_regret_and_best_returns_may_be_discounted():
     assert return_[0] == return_[1]
 
 
+@pytest.mark.slow
 def test_a_fixed_generator_and_true_regret():
     """Levels come from the given set only, and an oracle's regret is that of the best possible policy."""
     few = jax.vmap(DOMAIN.design.sample)(jax.random.split(jax.random.key(3), 3))

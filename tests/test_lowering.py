@@ -45,6 +45,7 @@ def test_every_domain_lowers_for_accelerators(setup, accelerator):
     check_lowering(replace(setup.preset("tiny", "paired"), devices=2).curriculum())
 
 
+@pytest.mark.slow
 def test_students_side_by_side_are_students_one_after_the_other(monkeypatch):
     """As on an accelerator and as on a CPU, to rounding."""
     ends = []

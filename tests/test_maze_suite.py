@@ -109,6 +109,7 @@ def test_no_copy_is_a_maze_of_the_paper():
         assert not any(all(map(np.array_equal, level, one)) for one in originals if one.walls.shape == (15, 15))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(size=st.integers(2, 12).map(lambda half: 2 * half + 1), seed=st.integers(0, 2**31 - 1))
 def test_perfect_mazes_are_spanning_trees(size, seed):
@@ -174,6 +175,7 @@ def test_simple_crossings_have_one_opening_for_each_wall():
     assert np.all(np.asarray(levels.goal) == [9, 9])
 
 
+@pytest.mark.slow
 def test_robustness_levels_can_be_solved_and_have_the_blocks_they_say():
     env = MazeEnv(max_steps=250)
     few, varied = suites(env)["robustness"]

@@ -43,14 +43,19 @@ def loss(network: Network, case: Case, params: dict) -> jax.Array:
     ("module", "shape"),
     [
         (RacingStudent(BOX, channels=FEW), (96, 96, 3)),
-        (RacingStudent(BOX, channels=FEW), (84, 84, 3)),
-        (RacingStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW, centered=True), (96, 96, 12)),
-        (RacingStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW), (97, 100, 2)),
-        (
-            RacingStudent(BOX, kernels=(2, 2, 3), strides=(2, 2, 1), channels=(4, 5, 6), lean=(0.0, 1.0, -2.0)),
-            (21, 26, 1),
-        ),
         (RacingStudent(BOX, (5, 3, 2), (3, 2, 2), (4, 5, 6)), (40, 33, 2)),
+        *(
+            pytest.param(module, shape, marks=pytest.mark.slow)
+            for module, shape in (
+                (RacingStudent(BOX, channels=FEW), (84, 84, 3)),
+                (RacingStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW, centered=True), (96, 96, 12)),
+                (RacingStudent(BOX, (4, 3, 3, 3, 3, 3), channels=FEW), (97, 100, 2)),
+                (
+                    RacingStudent(BOX, kernels=(2, 2, 3), strides=(2, 2, 1), channels=(4, 5, 6), lean=(0.0, 1.0, -2.0)),
+                    (21, 26, 1),
+                ),
+            )
+        ),
     ],
 )
 def test_fast_is_plain(module, shape):

@@ -70,7 +70,8 @@ def test_a_design_with_only_sample_trains_by_domain_randomization_and_replay(nam
     assert replayed == ({False, True} if method.curator else {False})
 
 
-@pytest.mark.parametrize("name", ["PLR⊥", pytest.param("PAIRED", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["PLR⊥", "PAIRED"])
 def test_its_students_learn(name):
     history = EXAMPLE.train(EXAMPLE.EXAMPLES[name], iterations=40)
     assert history[0] < 0.2

@@ -125,6 +125,7 @@ def test_time_runs_out_in_the_middle_of_an_action():
     assert int(state.frame) == 1000
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 10**6), st.integers(3, 12))
 def test_the_tiles_of_a_track_sum_to_a_thousand(seed, n):

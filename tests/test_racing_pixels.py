@@ -121,6 +121,7 @@ def test_frames_in_a_bend_about_the_roads_own_side(sheet):
     assert near.mean() > 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Monaco", "USA"])
 def test_frames_of_circuits(name, sheet, monkeypatch):
     """In the first second and then all along the lap, on a field wide enough; tiles are shorter than a pixel."""
