@@ -5,6 +5,7 @@ Figures to be compared are taken in turns within one run.
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -206,15 +207,15 @@ class RacingSpeed(Benchmark):
 class Overhead(Benchmark):
     """What a run takes beside its iterations: to start, and to evaluate, snapshot and save as its preset says."""
 
-    options: tuple[str, ...] = ("plr-perp", "--preset", "laptop", "--total-steps", "6600000")
-    """Of `tutelage train`."""
+    options: str = "plr-perp --preset laptop --total-steps 6600000"
+    """Of `tutelage train`, in one pair of quotes."""
 
     def measure(self) -> Mapping[str, Rows]:
         """Seconds of one run, twice: with an empty cache of compiled programs, and with a full one."""
         rows = []
         with tempfile.TemporaryDirectory() as scratch:
             for cache in ("cold", "warm"):
-                turn = train_once(self.options, Path(scratch) / "run", Path(scratch) / "cache")
+                turn = train_once(shlex.split(self.options), Path(scratch) / "run", Path(scratch) / "cache")
                 rows.append(
                     {
                         "cache": cache,
@@ -224,7 +225,7 @@ class Overhead(Benchmark):
                         "other work after the first": f"{turn.other / (turn.wall - turn.first):.1%}",
                     }
                 )
-        return {f"tutelage train {' '.join(self.options)}": rows}
+        return {f"tutelage train {self.options}": rows}
 
 
 def main() -> None:

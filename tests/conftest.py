@@ -40,7 +40,14 @@ use_cores(2)
 gc.freeze()
 gc.set_threshold(50_000, 10, 10)
 
-LONGEST = ("test_readme.py", "test_training_kill.py", "test_racing_train.py")
+LONGEST = (
+    "test_readme.py",
+    "test_studies_ray.py",
+    "test_training_kill.py",
+    "test_racing_train.py",
+    "test_distributed.py",
+    "test_docs.py",
+)
 """Begin with these, so that no process is left alone with one of them at the end."""
 
 

@@ -52,7 +52,7 @@ def test_what_was_measured_is_kept_with_its_conditions(tmp_path, capsys):
 
 @pytest.mark.nightly
 def test_the_cost_of_a_run_beside_its_iterations():
-    (rows,) = Overhead(options=("dr", "--preset", "tiny")).measure().values()
+    (rows,) = Overhead(options="dr --preset tiny").measure().values()
     cold, warm = rows
     for row in rows:
         assert 0 < row["first iteration ends, s"] < row["whole run, s"]
