@@ -161,8 +161,12 @@ def resume(
         total_steps: stop after this many environment steps, instead of those planned.
         total_updates: stop after this many gradient updates, instead of those planned.
         allow: modules of your own that the run names and that may be imported.
-        programs, track, quiet, requests, pause_at: as in `train`.
+        programs: as in `train`.
+        track: as in `train`.
+        quiet: as in `train`.
+        requests: as in `train`.
         repair_logs: if logs are damaged, copy them and continue with their intact rows.
+        pause_at: as in `train`.
 
     Raises:
         InputError: if there is no run, if another process writes it, if its checkpoint belongs to another
