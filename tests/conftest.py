@@ -1,7 +1,7 @@
 """Two devices for every test, shapes that are checked, and a compiler that hurries and remembers.
 
 Nearly all of a small test's time is the compiler's: these flags ask for plain code, soon, instead of quick code, late,
-and for no record of the hundred lines of Python behind each operation, which is an eighth of the time.
+and for no record of the lines of Python behind each operation.
 Programs are kept for the next test, the next process and the next time; all processes share one directory.
 
 Where the package has jaxtyping's annotations, beartype checks types and shapes at every call in the tests.
