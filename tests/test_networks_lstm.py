@@ -20,6 +20,7 @@ from tutelage.types import InputError
 
 TINY = MazeStudent(actions=3, filters=4, embedding=2, hidden=8, head=(12, 16))
 WITHOUT_LSTM = MazeStudent(actions=3, filters=4, embedding=2, hidden=None, head=(12, 16))
+DENSE = MazeStudent(actions=3, dense=6, embedding=2, hidden=8, head=(12, 16))
 RELEASED = MazeStudent(actions=7, filters=3, hidden=12, head=(32,), activation=nn.tanh)
 
 
@@ -97,6 +98,7 @@ def overall_error(ours: Any, theirs: Any) -> float:
 CASES = {
     "chunks divide": (TINY, 6, 3, 5, 3),
     "a shorter last chunk": (TINY, 7, 3, 5, 3),
+    "a dense layer over the view": (DENSE, 4, 2, 5, 3),
     "one long chunk, one env": (TINY, 5, 1, 7, 32),
     "the released heads": (RELEASED, 4, 2, 7, 3),
     "a last chunk of one step": (RELEASED, 3, 2, 5, 2),
@@ -198,17 +200,21 @@ def test_both_networks_say_whether_they_remember():
     assert not maze_student(WITHOUT_LSTM).recurrent
 
 
-def test_fast_equals_plain_without_an_lstm_and_sees_one_step_only():
-    case = make(WITHOUT_LSTM, 3, 2)
-    theirs, their_grads = compiled(plain_maze_student(WITHOUT_LSTM))(case)
-    ours, our_grads = compiled(maze_student(WITHOUT_LSTM))(case)
+@pytest.mark.parametrize("dense", [None, 6])
+def test_fast_equals_plain_without_an_lstm_and_sees_one_step_only(dense):
+    module = WITHOUT_LSTM.clone(dense=dense)
+    case = make(module, 3, 2)
+    theirs, their_grads = compiled(plain_maze_student(module))(case)
+    ours, our_grads = compiled(maze_student(module))(case)
     assert worst_error(ours, theirs) < 2e-6
     assert worst_error(our_grads, their_grads) < 1e-5
-    last = apply(maze_student(WITHOUT_LSTM), case.steps(2, 3))[1]
+    last = apply(maze_student(module), case.steps(2, 3))[1]
     assert_allclose(last.value[0], ours[1].value[2], rtol=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [{"hidden": -4}, {"hidden": 0}, {"head": (-1,)}, {"filters": 0}, {"embedding": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"hidden": -4}, {"hidden": 0}, {"head": (-1,)}, {"filters": 0}, {"dense": 0}, {"embedding": 0}]
+)
 def test_sizes_that_make_no_sense_are_refused_in_words(wrong):
     ((name, size),) = wrong.items()
     says = re.escape(f"MazeStudent needs layers with at least one unit; got {name} = {size}.")

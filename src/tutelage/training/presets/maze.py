@@ -44,6 +44,8 @@ class MazeSetup:
     """Steps after which an episode ends (paper: 250)."""
     reward: Literal["paper", "minigrid"] = "paper"
     """1 − T/T_max at the goal, or 1 − 0.9·T/T_max as the released code has it."""
+    dense: int | None = None
+    """Units of a fully connected layer over the student's view, in place of the paper's convolution with 16 filters."""
     hidden: int = 256
     """Size of the student's LSTM (paper: 256)."""
     lstm: bool = True
@@ -70,7 +72,8 @@ class MazeSetup:
         """A convolution, maybe an LSTM, and two heads."""
         assert isinstance(domain.env.actions, Discrete)
         hidden, activation = self.hidden if self.lstm else None, ACTIVATIONS[self.activation]
-        module = MazeStudent(domain.env.actions.n, hidden=hidden, head=self.head, activation=activation)
+        sizes = {"dense": self.dense, "hidden": hidden, "head": self.head}
+        module = MazeStudent(domain.env.actions.n, activation=activation, **sizes)
         return maze_student(module, dtype=jnp.bfloat16 if self.bfloat16 else None)
 
     def teacher(self, domain: Domain) -> Network:
