@@ -145,7 +145,7 @@ def _laptop(method: Method) -> Config[MazeSetup]:
         num_steps=512,
         anneal_lr=True,
         ppo=quick,
-        teacher_ppo=quick,
+        teacher_ppo=replace(quick, num_minibatches=1),  # its episodes have some thirty steps, so batches are small
         evaluation=Evaluation("paper", evaluate_every=200, final_episodes=100),
         storage=Storage(checkpoint_every=40, snapshot_every=200),
     )
