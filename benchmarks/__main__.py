@@ -95,7 +95,7 @@ class TrainingSpeed(Benchmark):
         candidates = {name: self._parts(name) for name in dict.fromkeys(("dr", *self.methods))}
         method, parts = candidates["dr"]
         setup = self._config("dr").setup
-        module = MazeStudent(hidden=setup.hidden)
+        module = MazeStudent(dense=setup.dense, hidden=setup.hidden)
         if self.plain:
             candidates["dr, plain flax"] = method, replace(parts, student=plain_maze_student(module))
             for name in {"paired", "repaired"} & candidates.keys():
@@ -118,7 +118,7 @@ class TrainingSpeed(Benchmark):
                     "compile, s": spent.compile,
                 }
             )
-        features = 16 * (setup.view - 2) ** 2
+        features = setup.dense or module.filters * (setup.view - 2) ** 2
         work = timing.student_flops(parts, features, setup.hidden, inputs=3 * setup.view**2 + 1)
         peak, rate = timing.product_peak(), rows[0]["steps/s"]
         bound = {"peak, GFLOP/s": peak / 1e9, "DR, MFLOP/step": work / 1e6, "roofline, steps/s": peak / work}
