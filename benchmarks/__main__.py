@@ -21,7 +21,7 @@ from tyro.conf import subcommand
 from benchmarks import timing
 from benchmarks.commits import Commits, train_once
 from benchmarks.mazes import minigrid_steps_per_second, steps_per_second
-from benchmarks.racing import compare, prepare
+from benchmarks.racing import compare, prepare, time_layers
 from benchmarks.report import Benchmark, Rows
 from benchmarks.scaling import Scaling
 from tutelage.curriculum.curator import Curator
@@ -159,16 +159,19 @@ class RacingSpeed(Benchmark):
     """Measure training."""
     plain: bool = False
     """Also measure training with `lax.conv`, whose gradient takes XLA minutes on a CPU."""
+    layers: bool = False
+    """Also measure each convolution, beside the peak of matrix products on one device."""
 
     def measure(self) -> Mapping[str, Rows]:
-        """The environment, training, or both."""
+        """The environment, training and the convolutions, each if asked for."""
         if min(self.levels, self.actions, self.rounds) < 1:
             raise InputError("levels, actions and rounds must be at least 1.")
         use_cores()
         if self.levels % jax.device_count():
             raise InputError(f"levels must be a multiple of the {jax.device_count()} devices, not {self.levels}.")
         beside = {"CarRacing beside Gymnasium": self._beside_gymnasium()} if self.gymnasium else {}
-        return beside | ({"Training on CarRacing": self._train()} if self.training else {})
+        training = {"Training on CarRacing": self._train()} if self.training else {}
+        return beside | training | ({"Products of the convolutions": time_layers()} if self.layers else {})
 
     def _beside_gymnasium(self) -> Rows:
         try:

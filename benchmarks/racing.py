@@ -7,19 +7,24 @@ core. The two take turns, so that whatever else the machine does slows both. Nee
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from benchmarks import timing
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import RacingEnv, Scene, State
 from tutelage.learning import mesh
+from tutelage.networks import convolution
+from tutelage.networks.racing_student import RacingStudent, racing_student
 
 LOW, HIGH = (-1.0, 0.0, 0.0), (1.0, 1.0, 0.2)  # random actions; a car that always brakes would show nothing
 
@@ -87,6 +92,42 @@ def prepare(levels: int, actions: int) -> tuple[Callable[[], object], Callable[[
     scene = load(level)
     jax.block_until_ready(run(keys, scene))
     return partial(run, keys, scene), partial(load, level)
+
+
+def time_layers(repeats: int = 5) -> list[dict[str, object]]:
+    """The products of each convolution of the paper's student, a block of images at a time, on one device."""
+    student, strides = racing_student(RacingStudent(RacingEnv().actions)), RacingStudent.strides
+    pixels = jax.ShapeDtypeStruct((1, 1, 96, 96, 3), jnp.uint8)
+    params = jax.eval_shape(student.init, jax.random.key(0), pixels)
+    peak, rows, side, count = timing.product_peak() / jax.device_count(), [], 96, student.block or 1
+    for i, stride in enumerate(strides):
+        kernel = params[f"convs_{i}"]["kernel"].shape
+        side = (side - kernel[0]) // stride + 1
+        x = jnp.ones((count * side**2, math.prod(kernel[:3])))
+        bar, matrix = jnp.ones((len(x), kernel[3])), jnp.ones((x.shape[1], kernel[3]))
+        backward = jax.vjp(convolution.product, x, matrix)[1]
+        row: dict[str, object] = {"kernel": "×".join(map(str, kernel)), "MFLOP/image": 2e-6 * side**2 * matrix.size}
+        for name, product, operands in (
+            ("forward", convolution.product, (x, matrix)),
+            ("input gradient", lambda bar, backward: backward(bar)[0], (bar, backward)),
+            ("weight gradient", lambda bar, backward: backward(bar)[1], (bar, backward)),
+        ):
+            rate = 2 * len(x) * matrix.size / _seconds_in_loop(product, operands, repeats)
+            unneeded = i == 0 and name == "input gradient"
+            row[name] = "none" if unneeded else f"{rate / 1e9:.0f} GFLOP/s, {rate / peak:.0%}"
+        rows.append(row)
+    return rows
+
+
+def _seconds_in_loop(product: Callable[..., jax.Array], operands: Any, repeats: int, times: int = 20) -> float:
+    """Of one product among many on the same operands. Barriers keep XLA from computing it once, or a part of it."""
+
+    def once(total: jax.Array, _: None) -> tuple[jax.Array, None]:
+        now, total = jax.lax.optimization_barrier((operands, total))
+        return total + jax.lax.optimization_barrier(product(*now))[0, 0], None
+
+    program = jax.jit(lambda start: jax.lax.scan(once, start, length=times)[0])
+    return timing.time_program(lambda: program(jnp.zeros(())), repeats).wall / times
 
 
 def _seconds(function: Callable[[], object]) -> float:

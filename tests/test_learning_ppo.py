@@ -95,6 +95,19 @@ def test_value_losses_by_hand():
     assert_allclose(_metrics(huber)["value_loss"], np.mean([0.405, 0.125, 3.5, 0.125]), rtol=1e-5)
 
 
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_blocks_of_steps_add_up(block):
+    params, rollout, estimated = _four_steps()
+
+    def run(block: int | None) -> Any:
+        network = _lookup(params)._replace(block=block)
+        learner = ppo.init(PPO(epochs=2), network, jax.random.key(0), rollout.obs)
+        update = partial(ppo.update, PPO(epochs=2), network, learner, rollout, estimated)
+        return compiled(update, 1)(jax.random.key(0))
+
+    jax.tree.map(partial(assert_allclose, rtol=1e-5, atol=1e-7), run(block), run(None))
+
+
 def test_the_loss_is_the_weighted_sum():
     metrics = _metrics(replace(STILL, value_coef=0.3, entropy_coef=0.07))
     p = NEW_PROBABILITY

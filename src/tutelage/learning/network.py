@@ -1,4 +1,4 @@
-"""What a policy network is: four pure functions, as in optax, so that networks of any library can be used.
+"""What a policy network is: pure functions, as in optax, so that networks of any library can be used.
 
 A network maps observations to a distribution over actions and a value. It may be recurrent: its carry is cleared where
 an episode begins. `apply` is used for acting (T = 1, inside a rollout's scan) and for learning (whole rollouts).
@@ -48,6 +48,9 @@ class Network(NamedTuple):
     """(weights, carry, obs [T, B, ...], first bool[T, B]) → (carry after the last step, Head)."""
     pack: Callable[[Params], Packed] = _identity
     """Rearrange the parameters once for many calls of `apply`; differentiable."""
+    block: int | None = None
+    """For a network that is not recurrent: differentiate at most this many steps at once on a CPU, and add up, so that
+    activations stay in the cache. None, or if such blocks cannot be equal: all at once."""
 
     @property
     def recurrent(self) -> bool:

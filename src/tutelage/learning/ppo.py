@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from tutelage.learning import mesh, returns
 from tutelage.learning.network import Network, Params
-from tutelage.learning.rollout import Rollout
+from tutelage.learning.rollout import Rollout, zeros_of
 from tutelage.types import Action, InputError, Key, Obs
 
 Metrics = dict[str, Array]
@@ -167,8 +167,7 @@ def update(
 
     def gradient_step(carry: tuple[Array, Any], batch: _Batch) -> tuple[tuple[Array, Any], Metrics]:
         row, opt_state = carry
-        grads, metrics = jax.grad(lambda row: _loss(ppo, network, unravel(row), batch), has_aux=True)(row)
-        grads, metrics = mesh.mean((grads, metrics))
+        grads, metrics = mesh.mean(_gradients(ppo, network, row, unravel, batch))
         norm = jnp.sqrt(jnp.sum(jnp.square(grads)))
         scale = jnp.minimum(1.0, ppo.max_grad_norm / (norm + 1e-6))
         change, opt_state = adam.update(scale * grads, opt_state)
@@ -224,6 +223,24 @@ def _units(network: Network, batch: _Batch) -> tuple[int, Callable[[Int[Array, "
         # the order of steps does not matter: all of them on one axis, env by env
         batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(1, -1, *x.shape[2:]), batch)
     return batch.first.shape[1], lambda part: batch if part is None else jax.tree.map(lambda x: x[:, part], batch)
+
+
+def _gradients(ppo: PPO, network: Network, row: Array, unravel: Any, batch: _Batch) -> tuple[Array, Metrics]:
+    """Of the loss by the vector of all parameters, and metrics: means over blocks of at most `network.block` steps."""
+    count, loss = batch.first.shape[1], partial(_loss, ppo, network)
+    fewest = 1 if network.block is None or network.recurrent else -(-count // network.block)
+    parts = next((parts for parts in range(fewest, 2 * fewest) if count % parts == 0), 1)
+    if parts == 1 or jax.default_backend() != "cpu":
+        return jax.grad(lambda row: loss(unravel(row), batch), has_aux=True)(row)
+    blocks = jax.tree.map(lambda x: x.reshape(parts, 1, count // parts, *x.shape[2:]), batch)
+    gradients = partial(jax.grad(loss, has_aux=True), unravel(row))
+
+    def add(total: Any, block: _Batch) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, gradients(block)), None
+
+    zeros = zeros_of(lambda: gradients(jax.tree.map(lambda x: x[0], blocks)))
+    grads, metrics = jax.tree.map(lambda x: x / parts, lax.scan(add, zeros, blocks)[0])
+    return ravel_pytree(grads)[0], metrics
 
 
 def _loss(ppo: PPO, network: Network, params: Params, batch: _Batch) -> tuple[Float[Array, ""], Metrics]:

@@ -94,4 +94,4 @@ def racing_student(module: RacingStudent) -> Network:
         features = convolution.stack(layers, obs.reshape(-1, *obs.shape[2:])).reshape(*first.shape, -1)
         return carry, module.apply({"params": params}, features, method="heads")
 
-    return plain._replace(apply=apply)
+    return plain._replace(apply=apply, block=50)
