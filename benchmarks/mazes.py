@@ -11,21 +11,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tutelage.domains.maze import Level, MazeEnv
+from tutelage.domains.maze import Level, MazeDesign, MazeEnv
+from tutelage.learning.rollout import renew, select
 from tutelage.types import Key
 
 TAPE = 251
 """How many random actions are drawn for each level; a prime, so that they fall differently in each episode."""
 
 
-def steps_per_second(env: MazeEnv, levels: Level, steps: int, repeats: int = 5) -> float:
-    """The best of several runs of random actions on levels [B, ...], resets included and compilation not."""
+def steps_per_second(env: MazeEnv, count: int, steps: int, *, fresh: bool, repeats: int = 5) -> float:
+    """The best of several runs of random actions on `count` levels, resets included and compilation not.
+
+    An ended episode begins anew on its level, or with `fresh` on a random one.
+    """
     seconds = []
     for repeat in range(1 + repeats):
         start = time.perf_counter()
-        jax.block_until_ready(_play(env, levels, steps, jax.random.key(repeat)))
+        jax.block_until_ready(_play(env, count, steps, fresh, jax.random.key(repeat)))
         seconds.append(time.perf_counter() - start)
-    return levels.walls.shape[0] * steps / min(seconds[1:])
+    return count * steps / min(seconds[1:])
 
 
 def minigrid_steps_per_second(env: MazeEnv, level: Level, steps: int) -> float:
@@ -43,23 +47,30 @@ def minigrid_steps_per_second(env: MazeEnv, level: Level, steps: int) -> float:
     return steps / (time.perf_counter() - start)
 
 
-@partial(jax.jit, static_argnames=("env", "steps"))
-def _play(env: MazeEnv, levels: Level, steps: int, key: Key) -> tuple[jax.Array, jax.Array]:
-    """Take random actions; an ended episode begins anew on its level. Memory does not grow with the steps."""
-    scenes = jax.vmap(env.load)(levels)
-    starts, first = jax.vmap(env.reset, (None, 0))(key, scenes)
-    count = levels.walls.shape[0]
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _play(env: MazeEnv, count: int, steps: int, fresh: bool, key: Key) -> tuple[jax.Array, jax.Array]:
+    """Take random actions. Memory does not grow with the steps."""
+    keys = jax.random.split(key, count)
+
+    def begin(key: Key) -> tuple[Any, Any, Any]:
+        scene = env.load(MazeDesign().sample(key))
+        state, obs = env.reset(key, scene)
+        return scene, state, obs.image.ravel()  # XLA vectorizes loops over rows, but not over [V, V, 3]
+
+    starts = jax.vmap(begin)(keys)
     # The tape of actions is played again and again, because drawing an action costs more than taking it.
     tape = jax.random.randint(key, (TAPE, count), 0, env.actions.n)
 
     def body(carry: tuple[Any, ...], time: jax.Array) -> tuple[tuple[Any, ...], None]:
-        states, digest, earned = carry
+        (scenes, states, _), digest, earned = carry
         states, step = jax.vmap(env.step, (None, 0, 0, 0))(key, scenes, states, tape[time % len(tape)])
-        ended = step.terminated | step.truncated
-        states = jax.tree.map(lambda start, now: jax.vmap(jnp.where)(ended, start, now), starts, states)
-        # Every byte of every observation goes into the digest, so that none can be optimised away.
-        return (states, digest ^ step.obs.image.reshape(count, -1), earned + step.reward), None
+        ended, now = step.terminated | step.truncated, (states, step.obs.image.reshape(count, -1))
+        if fresh:
+            playing = renew(ended, lambda i: begin(jax.random.fold_in(keys[i], time)), (scenes, *now))
+        else:
+            playing = scenes, *select(ended, starts[1:], now)
+        # Every byte of every observation goes into the digest, so that none can be optimized away.
+        return (playing, digest ^ playing[2], earned + step.reward), None
 
-    carry = (starts, first.image.reshape(count, -1), jnp.zeros(count))
-    (_, digest, earned), _ = lax.scan(body, carry, jnp.arange(steps))
+    (_, digest, earned), _ = lax.scan(body, (starts, starts[2], jnp.zeros(count)), jnp.arange(steps))
     return digest, earned

@@ -42,11 +42,13 @@ def test_what_was_measured_is_kept_with_its_conditions(tmp_path, capsys):
     EnvSpeed(levels=(2, 3), steps=5, view=3, out=tmp_path).run()
     record = json.loads((tmp_path / "EnvSpeed.json").read_text())
     (rows,) = record["tables"].values()
-    assert [(row["env"], row["levels"]) for row in rows] == [("tutelage", 2), ("tutelage", 3), ("minigrid", 1)]
+    expected = [("tutelage", 2), ("tutelage", 2), ("tutelage", 3), ("tutelage", 3), ("minigrid", 1)]
+    assert [(row["env"], row["levels"]) for row in rows] == expected
+    assert [row["after an episode"] for row in rows] == [*["same level", "fresh level"] * 2, "same level"]
     assert all(row["see-through"] > 0 and row["occluded"] > 0 for row in rows)
     assert record["options"] == {"levels": [2, 3], "steps": 5, "view": 3}
     assert {"processor", "cores", "load", "python", "jax", "tutelage"} <= record["conditions"].keys()
-    assert "| tutelage | 3 |" in (tmp_path / "EnvSpeed.md").read_text()
+    assert "| tutelage | 3 | fresh level |" in (tmp_path / "EnvSpeed.md").read_text()
     assert "Maze steps a second" in capsys.readouterr().out
 
 

@@ -14,7 +14,7 @@ from probes import SOON, Recall, compiled, example, gathered, remembering
 from tutelage.learning import mesh
 from tutelage.learning.distributions import Categorical
 from tutelage.learning.network import Head, Network
-from tutelage.learning.rollout import Rollout, collect_rollout
+from tutelage.learning.rollout import Rollout, collect_rollout, renew
 from tutelage.types import Discrete, Env, Key, Step
 
 
@@ -151,6 +151,17 @@ def test_a_queue_of_one_repeats_its_level():
     assert_array_equal(rollout.obs[..., 1].T, [[0, 1, 0, 1, 0, 1, 0], [0, 1, 2, 0, 1, 2, 0]])
     # not asked for, so not evaluated
     assert_array_equal(rollout.truncation_value, 0)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_only_what_is_asked_for_is_made_anew(backend, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    old = {"a": jnp.arange(4), "b": jnp.zeros((4, 2))}
+    made = jax.jit(lambda which: renew(which, lambda env: {"a": 10 * env, "b": jnp.full(2, 1.0 * env)}, old))
+    new = made(jnp.array([False, True, False, True]))
+    assert_array_equal(new["a"], [0, 10, 2, 30])
+    assert_array_equal(new["b"], [[0, 0], [1, 1], [0, 0], [3, 3]])
+    jax.tree.map(assert_array_equal, made(jnp.zeros(4, bool)), old)
 
 
 def test_a_level_may_be_empty():

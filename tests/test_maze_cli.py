@@ -10,7 +10,7 @@ from PIL import Image
 
 from tutelage.cli import main
 from tutelage.domains import maze
-from tutelage.domains.maze import MazeDesign, MazeEnv
+from tutelage.domains.maze import MazeEnv
 
 
 @pytest.mark.slow
@@ -36,11 +36,10 @@ def test_the_benchmark_refuses_nonsense_with_one_sentence(arguments, monkeypatch
         _bench(monkeypatch, *arguments)
 
 
-def test_the_benchmarks_memory_does_not_grow_with_the_steps():
-    levels = jax.vmap(MazeDesign().sample)(jax.random.split(jax.random.key(0), 4))
-
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_benchmarks_memory_does_not_grow_with_the_steps(fresh):
     def temporary(steps):
-        return _play.lower(MazeEnv(), levels, steps, jax.random.key(0)).compile().memory_analysis().temp_size_in_bytes
+        return _play.lower(MazeEnv(), 4, steps, fresh, jax.random.key(0)).compile().memory_analysis().temp_size_in_bytes
 
     per_step = (temporary(2000) - temporary(1000)) / 1000
     assert per_step <= 4, "only the step numbers may grow, never the observations"

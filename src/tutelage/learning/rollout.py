@@ -10,6 +10,7 @@ trajectory belongs to one level); a long queue of fresh draws is domain randomiz
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -49,6 +50,7 @@ class _Loop(NamedTuple):
     obs: Obs
     first: Bool[Array, " B"]
     episode: Int[Array, " B"]  # how many episodes this env has ended
+    scene: Scene  # the empty tuple if queues have one level, whose scene never changes
 
 
 def collect_rollout(
@@ -77,20 +79,18 @@ def collect_rollout(
     """
     batch = keys.shape[0]
     count = jax.tree.leaves(queues)[0].shape[1] if jax.tree.leaves(queues) else 1
-    # an editor's level is empty, so the sizes cannot always be read off it
-    scenes = jax.vmap(jax.vmap(env.load, axis_size=count), axis_size=batch)(queues)
 
-    def scene_of(episode: Int[Array, " B"]) -> Scene:
-        if count == 1:
-            return jax.tree.map(lambda x: x[:, 0], scenes)
-        return jax.vmap(lambda scenes, i: jax.tree.map(lambda x: x[i], scenes))(scenes, episode % count)
+    def load(row: Int[Array, ""], episode: Int[Array, ""] | int) -> Scene:
+        return env.load(jax.tree.map(lambda x: x[row, episode % count], queues))
+
+    first_scene = jax.vmap(load, (0, None))(jnp.arange(batch), 0)
 
     def value_of(carry: Carry, obs: Obs) -> Float[Array, " B"]:
         return network.step(weights, carry, obs, jnp.zeros(batch, bool))[1].value
 
     def over_step(loop: _Loop, keys: tuple[Key, Key, Key]) -> tuple[_Loop, Rollout]:
         act_keys, env_keys, reset_keys = keys
-        scene = scene_of(loop.episode)
+        scene = first_scene if count == 1 else loop.scene
 
         def restart() -> tuple[State, Obs]:
             return select(loop.first, jax.vmap(env.reset)(reset_keys, scene), (loop.state, loop.obs))
@@ -101,6 +101,8 @@ def collect_rollout(
         action = jax.vmap(type(head.policy).sample)(head.policy, act_keys)
         state, step = jax.vmap(env.step)(env_keys, scene, state, action)
         done = step.terminated | step.truncated
+        episode = loop.episode + done
+        following = () if count == 1 else renew(done, lambda row: load(row, episode[row]), scene)
         if bootstrap_on_truncation:
             cut = step.truncated & ~step.terminated
             truncation_value = lax.cond(cut.any(), lambda: cut * value_of(carry, step.obs), lambda: jnp.zeros(batch))
@@ -118,11 +120,18 @@ def collect_rollout(
             truncation_value=truncation_value,
             last_value=jnp.zeros(()),  # known when the scan has ended
         )
-        return _Loop(carry, state, step.obs, done, loop.episode + done), record
+        return _Loop(carry, state, step.obs, done, episode, following), record
 
     # every env's first step begins with a reset, so these only need the right shapes
-    state, obs = zeros_of(lambda: jax.vmap(env.reset)(keys, scene_of(jnp.zeros(batch, jnp.int32))))
-    start = _Loop(network.initial_carry(batch), state, obs, jnp.ones(batch, bool), jnp.zeros(batch, jnp.int32))
+    state, obs = zeros_of(lambda: jax.vmap(env.reset)(keys, first_scene))
+    start = _Loop(
+        network.initial_carry(batch),
+        state,
+        obs,
+        first=jnp.ones(batch, bool),
+        episode=jnp.zeros(batch, jnp.int32),
+        scene=() if count == 1 else first_scene,
+    )
     step_keys = jax.vmap(lambda key: jax.random.split(key, (num_steps, 3)), out_axes=1)(keys)  # [T, B, 3]
     end, rollout = lax.scan(over_step, start, tuple(jnp.moveaxis(step_keys, 2, 0)))
     return rollout._replace(last_value=value_of(end.carry, end.obs)), end.state
@@ -131,6 +140,22 @@ def collect_rollout(
 def select(which: Bool[Array, " B"], yes: Any, no: Any) -> Any:
     """Leaf by leaf [B, ...], for each env, `yes` where `which` and `no` elsewhere."""
     return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), yes, no)
+
+
+def renew(which: Bool[Array, " B"], make: Callable[[Int[Array, ""]], Any], old: Any) -> Any:
+    """For each env, `make(env)` where `which` and leaves [B, ...] of `old` elsewhere; made one by one on a CPU.
+
+    Few episodes end in the same step, and what they need next can be expensive. An accelerator makes all at once.
+    """
+    if jax.default_backend() != "cpu":
+        return select(which, jax.vmap(make)(jnp.arange(len(which))), old)
+
+    def one(loop: tuple[Any, Bool[Array, " B"]]) -> tuple[Any, Bool[Array, " B"]]:
+        row = jnp.argmax(loop[1])
+        write = partial(lax.dynamic_update_index_in_dim, index=row, axis=0)
+        return jax.tree.map(write, loop[0], make(row)), write(loop[1], False)
+
+    return lax.while_loop(lambda loop: loop[1].any(), one, (old, which))[0]
 
 
 def zeros_of(f: Callable[[], Any]) -> Any:

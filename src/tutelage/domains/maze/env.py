@@ -84,11 +84,17 @@ class MazeEnv(Env):
 
         def views(heading: int) -> jax.Array:
             forward, right = HEADINGS[heading], HEADINGS[(heading + 1) % 4]
+            # a view's rows as words of V bits, for all cells whose row may be in some view
+            height, width = size + 2 * margin * np.abs(forward)
+            rows = jnp.zeros((height, width), jnp.uint32)
+            for column in range(view):
+                top, left = (margin + (column - view // 2) * right) * np.abs(right)
+                rows |= padded[top : top + height, left : left + width] << column
             words = [jnp.zeros((size, size), jnp.uint32)] * _words(view)
-            for row, column in np.ndindex(view, view):
-                top, left = margin + (view - 1 - row) * forward + (column - view // 2) * right
-                word, bit = _place(view, row, column)
-                words[word] |= padded[top : top + size, left : left + size] << bit
+            for row in range(view):
+                top, left = (margin + (view - 1 - row) * forward) * np.abs(forward)
+                word, bit = _place(view, row, 0)
+                words[word] |= rows[top : top + size, left : left + size] << bit
             return jnp.stack(words, axis=-1)
 
         return Scene(jnp.stack([views(heading) for heading in range(4)]), level)

@@ -66,11 +66,18 @@ def below(key: Key, bound: jax.Array | int, shape: tuple[int, ...] = ()) -> jax.
 
 def random_cell(key: Key, among: jax.Array) -> jax.Array:
     """i32[2]: a cell drawn uniformly from those that are true in bool[H, W], of which there must be at least one."""
-    # A rank among the candidates, found by counting: far cheaper than a random number or a sort for every cell.
-    counts = jnp.cumsum(among.ravel())
-    rank = below(key, counts[-1])
-    index = jnp.sum(counts <= rank, dtype=jnp.int32)
-    return jnp.stack(jnp.divmod(index, among.shape[1]))
+    # A rank among the candidates, counted by rows and then within a row: far cheaper than a random number or a sort for
+    # every cell, and than a running count of all cells.
+    by_row = _running_sum(jnp.sum(among, axis=1, dtype=jnp.int32))
+    rank = below(key, by_row[-1])
+    row = jnp.sum(by_row <= rank, dtype=jnp.int32)
+    by_column = _running_sum(among[row].astype(jnp.int32))
+    return jnp.stack([row, jnp.sum(by_column <= rank - by_row[row] + by_column[-1], dtype=jnp.int32)])
+
+
+def _running_sum(counts: jax.Array) -> jax.Array:
+    """i32[N]: the sum of each count and those before it. XLA vectorizes this, but not `cumsum`, on a CPU."""
+    return jnp.sum(np.tri(len(counts), dtype=np.int32) * counts, axis=1)
 
 
 def at(cell: jax.Array, size: int) -> jax.Array:
