@@ -22,7 +22,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 quickstart: $(VENV)/.runtime
-	$(BIN)/tutelage train plr-perp --preset laptop --total-steps 8000000 --out artefacts/quickstart --overwrite
+	$(BIN)/tutelage train plr-perp --preset laptop --total-steps 16000000 --out artefacts/quickstart --overwrite
 	$(BIN)/tutelage eval artefacts/quickstart --suite paper --episodes 20 --baselines
 	$(BIN)/tutelage report artefacts/quickstart
 
