@@ -15,6 +15,14 @@ def test_both_sides_are_measured():
     assert figures["actions_per_second_with_loading"] < figures["actions_per_second"]
 
 
+@pytest.mark.slow
+def test_each_convolution_is_measured_and_the_pixels_need_no_gradient():
+    rows = car_racing_speed.time_layers(repeats=1)
+    assert [row["kernel"] for row in rows][::5] == ["2×2×3×8", "3×3×128×256"]
+    assert [row["input gradient"] == "none" for row in rows] == [True] + 5 * [False]
+    assert all("GFLOP/s" in row[name] for row in rows for name in ("forward", "weight gradient"))
+
+
 @pytest.mark.nightly
 def test_training_is_measured():
     program = "from benchmarks.__main__ import main; main()"
