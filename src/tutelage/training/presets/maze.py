@@ -131,8 +131,8 @@ def _laptop(method: Method) -> Config[MazeSetup]:
 
     Larger steps on smaller minibatches, a buffer that fills in a minute, levels with 0 to 60 blocks, and time for long
     ways: 450 steps, as many as the test mazes of this size give. Env steps are nearly free beside updates, so two
-    epochs and a small dense layer over the view give a run many more of them than four epochs and the paper's
-    convolution would. At the paper's temperature of 0.3, rank prioritization fills 61 % of a replayed batch with one level;
+    epochs and a small dense layer over the view leave time for many more of them than four epochs and the paper's
+    convolution. At the paper's temperature of 0.3, rank prioritization fills 61 % of a replayed batch with one level;
     1.0 keeps batches diverse. ACCEL scores by MaxMC, since the positive value loss prefers levels of low regret here.
     `studies/recipe` has the trials, `studies/scores` the scores.
     """
