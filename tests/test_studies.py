@@ -414,6 +414,8 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_results(tmp_path, capsys, 
     printed = capsys.readouterr().out.splitlines()
     assert 1 <= len(printed) <= 4
     assert all(line.startswith(("tutelage train ", "tutelage resume ")) for line in printed)
+    Status(Path("small.toml")).run()
+    assert capsys.readouterr().out.count("begun") == sum(line.startswith("tutelage resume ") for line in printed) >= 1
 
     said, _ = study_process("run", path.name, "--processes", "2", cwd=tmp_path).communicate(timeout=300)
     assert "4 done." in said, said

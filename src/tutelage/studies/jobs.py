@@ -18,7 +18,8 @@ from tutelage.studies.study import StudyRun
 from tutelage.training.run import METRICS
 from tutelage.types import InputError
 
-Status = Literal["waiting", "running", "paused", "done", "in results", "dropped", "failed", "stopped"]
+Status = Literal["waiting", "begun", "running", "paused", "done", "in results", "dropped", "failed", "stopped"]
+"""`begun` is what others see of a run that has steps and no end: it runs, or it was stopped."""
 
 POLL = 0.5
 """Seconds between two polls of the runs."""
