@@ -30,7 +30,7 @@ from tutelage.curriculum import scores
 from tutelage.curriculum.scores import Evidence
 from tutelage.curriculum.step import State
 from tutelage.files import csv_text, write_atomically
-from tutelage.learning import ppo as learning
+from tutelage.learning import ppo as ppo_lib
 from tutelage.learning import returns
 from tutelage.learning.rollout import collect_rollout
 from tutelage.training import checkpoints
@@ -97,12 +97,12 @@ class Visits:
             )
         return tuple(np.concatenate(each)[:number].astype(np.float64) for each in zip(*found, strict=True))
 
-    def _visited(self, student: learning.Learner, levels: Level, best: Array, keys: Key) -> tuple[Array, ...]:
+    def _visited(self, student: ppo_lib.Learner, levels: Level, best: Array, keys: Key) -> tuple[Array, ...]:
         parts = self.curriculum.parts
         env, network = parts.domain.env, parts.student
         queues = jax.tree.map(lambda x: x[:, None], levels)
         rollout, _ = collect_rollout(env, network, network.pack(student.params), keys, queues, parts.num_steps)
-        estimate = learning.estimate(parts.ppo, student, rollout)
+        estimate = ppo_lib.estimate(parts.ppo, student, rollout)
         episodes = jax.vmap(returns.episodes, (1, 1))(rollout.reward, rollout.done)
         optimal = jax.vmap(partial(parts.domain.optimal_return, env))(levels)
         evidence = Evidence(

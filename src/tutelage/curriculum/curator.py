@@ -127,7 +127,7 @@ class Buffer(NamedTuple):
 def empty(curator: Curator, level: Level) -> Buffer:
     """A buffer without levels, for levels of the same shapes and types as `level`."""
 
-    def slots(x: Any) -> jax.Array:
+    def slots(x: Any) -> Array:
         return jnp.zeros((curator.capacity, *x.shape), x.dtype)
 
     row = jax.eval_shape(entry, level, jnp.float32(0), jnp.float32(0))

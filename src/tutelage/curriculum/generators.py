@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from tutelage.curriculum.parts import Parts
 from tutelage.curriculum.utilities import Utility
 from tutelage.learning import mesh
-from tutelage.learning import ppo as learning
+from tutelage.learning import ppo as ppo_lib
 from tutelage.learning.ppo import Metrics
 from tutelage.learning.returns import Episodes
 from tutelage.learning.rollout import collect_rollout
@@ -107,9 +107,9 @@ class Teacher(Generator):
         editor = parts.domain.design.editor
         obs = jax.eval_shape(lambda: editor.reset(key, editor.load(()))[1])
         example = jax.tree.map(lambda x: jnp.zeros((1, 1, *x.shape), x.dtype), obs)
-        return learning.init(parts.teacher_ppo, parts.teacher, key, example)
+        return ppo_lib.init(parts.teacher_ppo, parts.teacher, key, example)
 
-    def propose(self, parts: Parts, state: learning.Learner, keys: Key) -> tuple[Level, Any]:
+    def propose(self, parts: Parts, state: ppo_lib.Learner, keys: Key) -> tuple[Level, Any]:
         """Build a level in each of B editors; the trace is the teacher's rollout."""
         assert parts.teacher is not None
         design = parts.domain.design
@@ -120,13 +120,13 @@ class Teacher(Generator):
         return jax.tree.map(lambda x: x[:, None], levels), rollout
 
     def learn(
-        self, parts: Parts, state: learning.Learner, trace: Any, episodes: Episodes, key: Key
+        self, parts: Parts, state: ppo_lib.Learner, trace: Any, episodes: Episodes, key: Key
     ) -> tuple[Any, Metrics]:
         """One PPO update from the utility of each level, a reward at the teacher's last step."""
         assert parts.teacher is not None
         ppo, utility = parts.teacher_ppo, jax.vmap(self.utility, 1)(episodes)
         rollout = trace._replace(reward=jnp.zeros_like(trace.reward).at[-1].set(utility))
-        learner = learning.update_return_stats(ppo, state, rollout)
-        estimate = learning.estimate(ppo, learner, rollout)
-        learner, metrics = learning.update(ppo, parts.teacher, learner, rollout, estimate, key)
+        learner = ppo_lib.update_return_stats(ppo, state, rollout)
+        estimate = ppo_lib.estimate(ppo, learner, rollout)
+        learner, metrics = ppo_lib.update(ppo, parts.teacher, learner, rollout, estimate, key)
         return learner, metrics | {"utility": mesh.mean(utility.mean())}

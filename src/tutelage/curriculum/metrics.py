@@ -36,9 +36,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
 
-from tutelage.curriculum.complexity import lzw_codes
 from tutelage.curriculum.curator import Buffer
+from tutelage.curriculum.lzw import lzw_codes
 from tutelage.learning import mesh, returns
 from tutelage.learning.ppo import Metrics
 from tutelage.learning.returns import Episodes
@@ -49,8 +50,8 @@ QUANTILES = (10, 50, 90)
 """Percentiles of scores and ages in the buffer."""
 
 
-def distinct_share(slots: jax.Array) -> jax.Array:
-    """f32[]: the share of distinct slots among slots [B]."""
+def distinct_share(slots: Int[Array, " B"]) -> Float[Array, ""]:
+    """The share of distinct slots."""
     ordered = jnp.sort(slots)
     return (1 + jnp.sum(ordered[1:] != ordered[:-1])) / slots.size
 
@@ -124,16 +125,21 @@ def solved_threshold(domain: Domain) -> float:
     return float("inf") if domain.solved_above is None else domain.solved_above
 
 
-def _first_episode(domain: Domain, reward: jax.Array, done: jax.Array) -> Episodes:
-    """Of one env's trajectory [T], the first episode alone."""
+def _first_episode(domain: Domain, reward: Float[Array, " T"], done: Bool[Array, " T"]) -> Episodes:
+    """Of one env's trajectory, the first episode alone."""
     first = jnp.cumsum(done) - done == 0
     return returns.episodes(reward * first, done & first, solved_threshold(domain))
 
 
 def _complexity(
-    domain: Domain, actions: int, action: jax.Array, first: jax.Array, reward: jax.Array, done: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Of one env's trajectory [T]: mean codes of its episodes, of solved ones times their share, and that share."""
+    domain: Domain,
+    actions: int,
+    action: Int[Array, " T"],
+    first: Bool[Array, " T"],
+    reward: Float[Array, " T"],
+    done: Bool[Array, " T"],
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+    """Of one env's trajectory: mean codes of its episodes, of solved ones times their share, and that share."""
     ended, totals = returns.endings(reward, done)
     solved = ended & (totals > solved_threshold(domain))
     codes, count = lzw_codes(action, first, actions), ended.sum()
@@ -145,13 +151,13 @@ def _mean(values: Any) -> Any:
     return mesh.mean(jax.tree.map(lambda x: x.mean(axis=1), values))
 
 
-def _quotients(sums: Metrics, weight: jax.Array) -> Metrics:
+def _quotients(sums: Metrics, weight: Float[Array, " S"]) -> Metrics:
     """Weighted sums [S] as weighted means; NaN if there is no weight."""
     return {name: x / weight for name, x in sums.items()}
 
 
-def _quantiles(values: jax.Array, filled: jax.Array, at: jax.Array) -> jax.Array:
-    """f32[Q]: quantiles of the filled among values [K], linear between neighbors; 0 if none is."""
+def _quantiles(values: Float[Array, " K"], filled: Bool[Array, " K"], at: Float[Array, " Q"]) -> Float[Array, " Q"]:
+    """Quantiles of the filled among values, linear between neighbors; 0 if none is."""
     size = filled.sum()
     ordered = jnp.where(jnp.arange(values.size) < size, jnp.sort(jnp.where(filled, values, jnp.inf)), 0.0)
     place = at * jnp.maximum(size - 1, 0)

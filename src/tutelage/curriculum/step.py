@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Bool, Float, Float32
 
 from tutelage.curriculum import curator as curation
 from tutelage.curriculum import utilities
@@ -38,7 +39,7 @@ from tutelage.curriculum.metrics import (
 from tutelage.curriculum.parts import Parts
 from tutelage.curriculum.scores import Evidence
 from tutelage.learning import mesh, returns
-from tutelage.learning import ppo as learning
+from tutelage.learning import ppo as ppo_lib
 from tutelage.learning.ppo import Estimate, Learner, Metrics
 from tutelage.learning.returns import Episodes
 from tutelage.learning.rollout import Rollout, collect_rollout
@@ -59,8 +60,8 @@ class _Experience(NamedTuple):
     rollout: Rollout
     estimate: Estimate
     episodes: Episodes
-    judged: Episodes  # the same, with discounted returns if the method discounts; used for regret and R_max
-    unit: jax.Array  # f32[S]: the value function predicts returns divided by this
+    scored: Episodes  # the same, with discounted returns if the method discounts; used for regret and R_max
+    reward_scale: Float[Array, " S"]  # the value function predicts returns divided by this
 
 
 def init(method: Method, parts: Parts, key: Key) -> State:
@@ -74,20 +75,20 @@ def init(method: Method, parts: Parts, key: Key) -> State:
     buffer = () if method.curator is None else curation.empty(method.curator, level)
     return State(
         # one after the other: batched, the orthogonal initializers' decompositions can starve a CPU of its threads
-        students=_each(lambda key: learning.init(parts.ppo, parts.student, key, example))(keys),
+        students=_each(lambda key: ppo_lib.init(parts.ppo, parts.student, key, example))(keys),
         generator=method.generator.init(parts, generator_key),
         buffers=jax.tree.map(lambda x: jnp.stack([x] * method.students), buffer),
     )
 
 
-def wants_replay(method: Method, key: Key) -> jax.Array:
-    """bool[]: whether an iteration replays if `can_replay`. One decision for the whole batch and all students."""
+def wants_replay(method: Method, key: Key) -> Bool[Array, ""]:
+    """Whether an iteration replays if `can_replay`. One decision for the whole batch and all students."""
     assert method.curator is not None
     return jax.random.uniform(_keys(key).decision) < method.curator.replay_rate
 
 
-def can_replay(method: Method, state: State) -> jax.Array:
-    """bool[]: whether all buffers are full enough. Buffers never shrink, so this stays true."""
+def can_replay(method: Method, state: State) -> Bool[Array, ""]:
+    """Whether all buffers are full enough. Buffers never shrink, so this stays true."""
     assert method.curator is not None
     return jax.vmap(partial(curation.ready, method.curator))(state.buffers).all()
 
@@ -135,10 +136,10 @@ def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     metrics = _measure(parts, queues, experience, "new")
 
     buffers = state.buffers
-    generator, learned = method.generator.learn(parts, state.generator, trace, experience.judged, keys.generator)
+    generator, learned = method.generator.learn(parts, state.generator, trace, experience.scored, keys.generator)
     metrics |= prefixed("teacher", learned)
     if method.curator is not None:
-        regret = jax.vmap(utilities.regret, 1)(experience.judged) if method.students == 2 else None
+        regret = jax.vmap(utilities.regret, 1)(experience.scored) if method.students == 2 else None
         buffers = _insert(method, parts, buffers, experience, levels, regret=regret)
     if method.train_on_new:
         students, learned = _train(method, parts, students, experience, keys.students)
@@ -158,7 +159,7 @@ def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     students, experience = _collect(method, parts, state.students, queues, keys.play, learns=True)
     metrics = _measure(parts, queues, experience, "replayed")
 
-    returns_whole = jax.vmap(mesh.whole)(experience.judged.best_return)
+    returns_whole = jax.vmap(mesh.whole)(experience.scored.best_return)
     buffers, best = jax.vmap(curation.update_best_return)(state.buffers, slots, returns_whole)
     scores = _scores(method, parts, experience, levels, jax.vmap(mesh.own)(best))
     buffers = jax.vmap(curation.rescore)(buffers, slots, jax.vmap(mesh.whole)(scores))
@@ -199,14 +200,14 @@ def _collect(
             bootstrap_on_truncation=ppo.bootstrap_on_truncation,
         )
         if learns:
-            learner = learning.update_return_stats(ppo, learner, rollout)
-        estimate = learning.estimate(ppo, learner, rollout)
-        episodes = judged = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
+            learner = ppo_lib.update_return_stats(ppo, learner, rollout)
+        estimate = ppo_lib.estimate(ppo, learner, rollout)
+        episodes = scored = jax.vmap(returns.episodes, (1, 1, None))(rollout.reward, rollout.done, solved_above)
         if method.discounted_returns:
             reward = jax.vmap(returns.discounted, (1, 1, None), 1)(rollout.reward, rollout.first, ppo.gamma)
-            judged = jax.vmap(returns.episodes, (1, 1))(reward, rollout.done)._replace(solved=episodes.solved)
-        unit = learner.return_stats.std if ppo.normalize_returns else jnp.ones(())
-        experience = _Experience(rollout, estimate, episodes, judged, unit)
+            scored = jax.vmap(returns.episodes, (1, 1))(reward, rollout.done)._replace(solved=episodes.solved)
+        reward_scale = learner.return_stats.std if ppo.normalize_returns else jnp.ones(())
+        experience = _Experience(rollout, estimate, episodes, scored, reward_scale)
         # Other readers of these arrays must not change, through fusions, how the students' update is rounded: some
         # methods are tested to be equal bit for bit. One barrier for each leaf, so that unused leaves are not computed.
         return learner, jax.tree.map(lax.optimization_barrier, experience)
@@ -217,13 +218,13 @@ def _collect(
 def _train(
     method: Method, parts: Parts, students: Learner, experience: _Experience, key: Key
 ) -> tuple[Learner, Metrics]:
-    update = partial(learning.update, parts.ppo, parts.student)
+    update = partial(ppo_lib.update, parts.ppo, parts.student)
     students, metrics = _each(update)(students, experience.rollout, experience.estimate, _student_keys(method, key))
     return students, per_student(metrics)
 
 
-def _finite(experience: _Experience) -> jax.Array:
-    """f32[S]: 1 if all advantages are finite, and with them all rewards and values; else 0."""
+def _finite(experience: _Experience) -> Float32[Array, " S"]:
+    """1 if all advantages are finite, and with them all rewards and values; else 0."""
     share = jnp.isfinite(experience.estimate.advantage).mean(axis=(1, 2), dtype=jnp.float32)
     return jnp.floor(mesh.mean(share))
 
@@ -246,17 +247,16 @@ def _scores(
     parts: Parts,
     experience: _Experience,
     levels: Level,
-    best: jax.Array,
-    regret: jax.Array | None = None,
-) -> jax.Array:
-    """f32[S, B]: each curator's scores of the levels [S, B, ...] that its student just played."""
+    best: Float[Array, "S B"],
+    regret: Float[Array, " B"] | None = None,
+) -> Float[Array, "S B"]:
+    """Each curator's scores of the levels [S, B, ...] that its student just played."""
     assert method.curator is not None
     score, oracle = method.curator.score, parts.domain.optimal_return
     unknown = jnp.full(best.shape, jnp.nan)
 
-    def in_rewards(x: jax.Array) -> jax.Array:
-        """[S, T, B] as [S, B, T], in units of reward."""
-        return jnp.swapaxes(x * experience.unit[:, None, None], 1, 2)
+    def in_rewards(x: Float[Array, "S T B"]) -> Float[Array, "S B T"]:
+        return jnp.swapaxes(x * experience.reward_scale[:, None, None], 1, 2)
 
     evidence = Evidence(
         first=jnp.swapaxes(experience.rollout.first, 1, 2),
@@ -277,14 +277,14 @@ def _insert(
     experience: _Experience,
     levels: Level,
     *,
-    regret: jax.Array | None = None,
+    regret: Float[Array, " B"] | None = None,
     parents: Entries | None = None,
 ) -> Buffer:
     """Score levels [S, B, ...] that the students just played, and offer them to each student's curator."""
     assert method.curator is not None
     slots = jax.vmap(jax.vmap(curation.find, (None, 0)))(buffers, levels)
     known = jax.vmap(jax.vmap(curation.best_known, (None, 0)))(buffers, slots)
-    best = jnp.maximum(known, experience.judged.best_return)
+    best = jnp.maximum(known, experience.scored.best_return)
     scores = _scores(method, parts, experience, levels, best, regret)
     lineage = () if parents is None else (parents.generation + 1, parents.id)
     arriving = jax.vmap(jax.vmap(curation.entry))(*jax.vmap(mesh.whole)((levels, scores, best)), *lineage)

@@ -163,46 +163,47 @@ def update(
     )
     adam = _adam(ppo)
     # one vector of all parameters: one all-reduce, one norm and one Adam update, instead of one for each array
-    start, unravel = ravel_pytree(learner.params)
+    flat_params, unravel = ravel_pytree(learner.params)
 
     def gradient_step(carry: tuple[Array, Any], batch: _Batch) -> tuple[tuple[Array, Any], Metrics]:
-        row, opt_state = carry
-        grads, metrics = mesh.mean(_gradients(ppo, network, row, unravel, batch))
+        flat_params, opt_state = carry
+        grads, metrics = mesh.mean(_gradients(ppo, network, flat_params, unravel, batch))
         norm = jnp.sqrt(jnp.sum(jnp.square(grads)))
         scale = jnp.minimum(1.0, ppo.max_grad_norm / (norm + 1e-6))
-        change, opt_state = adam.update(scale * grads, opt_state)
+        updates, opt_state = adam.update(scale * grads, opt_state)
         finite = jnp.isfinite(norm) & jnp.isfinite(metrics["loss"])
-        return (row + change, opt_state), metrics | {"grad_norm": norm, "finite": finite.astype(jnp.float32)}
+        return (flat_params + updates, opt_state), metrics | {"grad_norm": norm, "finite": finite.astype(jnp.float32)}
 
-    before = (start, learner.opt_state)
-    units, take = _units(network, batch)
+    before = (flat_params, learner.opt_state)
+    size, take = _samples(network, batch)
     if ppo.num_minibatches == 1:
         after, metrics = lax.scan(lambda carry, _: gradient_step(carry, take(None)), before, length=ppo.epochs)
     else:
-        parts = jax.vmap(lambda key: shuffled(key, units, ppo.num_minibatches))(jax.random.split(key, ppo.epochs))
-        parts = parts.reshape(-1, parts.shape[-1])
-        after, metrics = lax.scan(lambda carry, part: gradient_step(carry, take(part)), before, parts)
+        minibatches = jax.vmap(lambda key: shuffled(key, size, ppo.num_minibatches))(jax.random.split(key, ppo.epochs))
+        minibatches = minibatches.reshape(-1, minibatches.shape[-1])
+        after, metrics = lax.scan(lambda carry, which: gradient_step(carry, take(which)), before, minibatches)
 
     finite = metrics["finite"].min()
-    row, opt_state = jax.tree.map(partial(jnp.where, finite > 0), after, before)
+    flat_params, opt_state = jax.tree.map(partial(jnp.where, finite > 0), after, before)
     updates = learner.updates + jnp.where(finite > 0, ppo.epochs * ppo.num_minibatches, 0)
     metrics = {name: x.mean() for name, x in metrics.items()} | {"finite": finite}
-    return Learner(unravel(row), opt_state, learner.return_stats, updates), metrics
+    return Learner(unravel(flat_params), opt_state, learner.return_stats, updates), metrics
 
 
-def shuffled(key: Key, units: int, parts: int) -> Int[Array, "parts size"]:
-    """Split this device's units at random into equal parts.
+def shuffled(key: Key, size: int, num_minibatches: int) -> Int[Array, "num_minibatches minibatch"]:
+    """Split this device's samples at random into minibatches of one size.
 
-    Each of `parts` successive units goes to another part. So a part has equally many units of every device, and holds
-    the same units for any number of devices.
+    Of `num_minibatches` successive samples, each goes to another minibatch. So a minibatch has equally many samples of
+    every device, and holds the same samples for any number of devices.
     """
-    if units % parts:
+    if size % num_minibatches:
         raise InputError(
-            f"{parts} minibatches cannot share {units} sequences (or steps, for a policy that is not recurrent) on "
-            f"each of {mesh.count()} devices evenly; choose a number of minibatches that divides {units}."
+            f"{num_minibatches} minibatches cannot share {size} sequences (or steps, for a policy that is not "
+            f"recurrent) on each of {mesh.count()} devices evenly; choose a number of minibatches that divides {size}."
         )
-    order = jnp.argsort(mesh.own(jax.random.uniform(key, (mesh.count() * units // parts, parts))), axis=1)
-    return (order + parts * jnp.arange(units // parts)[:, None]).T
+    rows = size // num_minibatches
+    order = jnp.argsort(mesh.own(jax.random.uniform(key, (mesh.count() * rows, num_minibatches))), axis=1)
+    return (order + num_minibatches * jnp.arange(rows)[:, None]).T
 
 
 class _Batch(NamedTuple):
@@ -217,23 +218,23 @@ class _Batch(NamedTuple):
     target: Float[Array, "T B"]
 
 
-def _units(network: Network, batch: _Batch) -> tuple[int, Callable[[Int[Array, " size"] | None], _Batch]]:
-    """How many units minibatches are made of, and a function that takes some of them (None: all)."""
+def _samples(network: Network, batch: _Batch) -> tuple[int, Callable[[Int[Array, " minibatch"] | None], _Batch]]:
+    """How many samples (sequences or steps) a batch has, and a function that takes some of them (None: all)."""
     if not network.recurrent:
         # the order of steps does not matter: all of them on one axis, env by env
         batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(1, -1, *x.shape[2:]), batch)
-    return batch.first.shape[1], lambda part: batch if part is None else jax.tree.map(lambda x: x[:, part], batch)
+    return batch.first.shape[1], lambda which: batch if which is None else jax.tree.map(lambda x: x[:, which], batch)
 
 
-def _gradients(ppo: PPO, network: Network, row: Array, unravel: Any, batch: _Batch) -> tuple[Array, Metrics]:
+def _gradients(ppo: PPO, network: Network, flat_params: Array, unravel: Any, batch: _Batch) -> tuple[Array, Metrics]:
     """Of the loss by the vector of all parameters, and metrics: means over blocks of at most `network.block` steps."""
     count, loss = batch.first.shape[1], partial(_loss, ppo, network)
     fewest = 1 if network.block is None or network.recurrent else -(-count // network.block)
     parts = next((parts for parts in range(fewest, 2 * fewest) if count % parts == 0), 1)
     if parts == 1 or jax.default_backend() != "cpu":
-        return jax.grad(lambda row: loss(unravel(row), batch), has_aux=True)(row)
+        return jax.grad(lambda flat_params: loss(unravel(flat_params), batch), has_aux=True)(flat_params)
     blocks = jax.tree.map(lambda x: x.reshape(parts, 1, count // parts, *x.shape[2:]), batch)
-    gradients = partial(jax.grad(loss, has_aux=True), unravel(row))
+    gradients = partial(jax.grad(loss, has_aux=True), unravel(flat_params))
 
     def add(total: Any, block: _Batch) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, gradients(block)), None

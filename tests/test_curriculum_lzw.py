@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from probes import SOON
 
-from tutelage.curriculum.complexity import lzw_codes
+from tutelage.curriculum.lzw import lzw_codes
 
 LENGTH = 24
 
