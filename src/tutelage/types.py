@@ -237,8 +237,11 @@ class TestLevel:
 
 
 EPISODE_COLUMNS = frozenset(
-    "variant method policy seed iteration steps updates suite level episode episodes greedy solved solved_low "
-    "solved_high return return_error length optimal regret regret_worst_10 regret_worst_1 regret_worst_01 crc32".split()
+    {
+        *("variant", "method", "policy", "seed", "iteration", "steps", "updates", "suite", "level", "episode"),
+        *("episodes", "greedy", "solved", "solved_low", "solved_high", "return", "return_error", "length", "optimal"),
+        *("regret", "regret_worst_10", "regret_worst_1", "regret_worst_01", "crc32"),
+    }
 )
 """The columns of tables of evaluations and episodes that are not measures."""
 
