@@ -10,9 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tutelage import types
+from tutelage.analysis.policies import COLUMNS
+from tutelage.analysis.results import WHO
 from tutelage.checks import check_design, check_domain, check_env, check_returns, check_suites
 from tutelage.curriculum.methods import METHODS
 from tutelage.domains import maze
+from tutelage.training.run import CRC
+from tutelage.training.run import EPISODE_COLUMNS as EPISODES
+from tutelage.training.run import EVALUATION_COLUMNS as EVALUATIONS
 from tutelage.types import (
     Box,
     Design,
@@ -440,7 +446,11 @@ DESIGNS = {
     ),
     "measure": (
         design(describe=lambda self, level: {"where": jnp.zeros(2)}),
-        "`design.describe` gives float32[2] for 'where'; let every metric be a single real number",
+        "`design.describe` gives float32[2] for 'where'; let each be a single real number",
+    ),
+    "metric's name": (
+        design(describe=lambda self, level: {"length": level.start, "solved_start": level.start, "start": level.start}),
+        "Rename ['length', 'solved_start'] in design.describe",
     ),
     "impure": (
         design(mutate=lambda self, key, level: level._replace(start=jnp.int32(next(CALLS)))),
@@ -492,7 +502,7 @@ DESIGNS = {
     ),
     "infinite measure": (
         design(describe=lambda self, level: {"odds": 1.0 / (level.start * 0)}),
-        "`design.describe` gives inf for 'odds'; let every metric be finite",
+        "`design.describe` gives inf for 'odds'; let each be finite",
     ),
     "image": (design(image=lambda self, level: jnp.zeros((4, 4, 3))), "`design.image` gives float32[4, 4, 3]; let it"),
     "no image": (design(image=lambda self, level: None), "`design.image` gives NoneType"),
@@ -546,6 +556,15 @@ SUITES = {
         {"frame": lambda env, scene, state: jnp.zeros((4, 4, 3))},
         "`frame` gives float32[4, 4, 3]; let it give a picture",
     ),
+    "measure": (
+        {"measures": {"place": lambda env, scene, state: jnp.zeros(2)}},
+        "`measures` gives float32[2] for 'place'; let each be a single real number",
+    ),
+    "failing measure": ({"measures": {"x": lambda env, scene, state: state.x}}, "`measures['x']` failed with Attribut"),
+    "infinite measure": (
+        {"measures": {"odds": lambda env, scene, state: 1.0 / (state.place * 0)}},
+        "`measures` gives inf for 'odds'; let each be finite",
+    ),
     "no frame": ({"frame": lambda env, scene, state: None}, "`frame` gives NoneType"),
     "test oracle": (
         {
@@ -562,6 +581,14 @@ def test_a_broken_suite_gets_a_sentence(changes, sentence):
     with pytest.raises(InputError) as raised:
         check_suites(replace(DOMAIN, **changes))
     assert sentence in str(raised.value)
+
+
+def test_a_measure_may_not_have_the_name_of_another_column():
+    columns = {*EPISODES, *EVALUATIONS, *COLUMNS.values(), *WHO, CRC, "optimal"}
+    assert columns == types.EPISODE_COLUMNS
+    with pytest.raises(InputError, match=r"Rename \['length', 'optimal'\] in the measures of walk"):
+        replace(DOMAIN, measures=dict.fromkeys(("length", "optimal", "place"), lambda env, scene, state: 0.0))
+    check_suites(replace(DOMAIN, measures={"place": lambda env, scene, state: state.place}))
 
 
 RETURNS = {

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from tutelage.cli import _parse, main
-from tutelage.cli.train import default_config
+from tutelage.cli.train import Group, default_config
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import METHODS, Method
 from tutelage.learning.ppo import PPO
@@ -94,6 +95,28 @@ def test_seeds_are_refused_before_the_first_is_trained(tmp_path, capsys):
     said = refused(["train", "dr", "--preset", "tiny", *SHORT, "--seeds", "2", "--out", str(tmp_path)], capsys)
     assert "seed-1 is not empty and holds no run" in said
     assert not (tmp_path / "seed-0").exists()
+
+
+def test_seeds_do_not_go_into_a_run_nor_among_those_of_another_configuration(tmp_path, capsys):
+    options = ["train", "dr", "--preset", "tiny", "--seed", "5", "--seeds", "2", "--out", str(tmp_path)]
+    (tmp_path / "config.json").write_text("{}")
+    assert f"{tmp_path} is itself a run" in refused(options, capsys)
+    (tmp_path / "config.json").unlink()
+    group = Group(tmp_path, MazeSetup.preset("tiny", "plr"), (0, 1), cpus=2)
+    group.write()
+    before = (tmp_path / "seeds.json").read_text()
+    assert "holds seeds of another configuration" in refused(options, capsys)
+    assert (tmp_path / "seeds.json").read_text() == before
+
+
+def test_seeds_join_those_that_were_trained_before(tmp_path):
+    config = MazeSetup.preset("tiny", "dr")
+    Group(tmp_path, config, (0, 1), cpus=2).write()
+    Group(tmp_path, replace(config, seed=1), (1, 2), cpus=1).with_earlier(()).write()
+    group = Group.read(tmp_path, ())
+    assert (group.seeds, group.cpus) == ((0, 1, 2), 2)
+    other = Group(tmp_path, replace(config, total_steps=1), (0, 1, 2), cpus=1)
+    assert other.with_earlier(()) == other, "all of them are replaced"
 
 
 def test_a_full_or_forbidden_place_gets_a_sentence(tmp_path, capsys):

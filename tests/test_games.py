@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tutelage import games
-from tutelage.games.dynamics import DR, METHODS, PAIRED, PLR, PLR_PERP, REPAIRED
+from tutelage.games.dynamics import DR, IDEAL_METHODS, PAIRED, PLR, PLR_PERP, REPAIRED
 from tutelage.types import InputError
 
 MATCHING = np.eye(2)
@@ -272,7 +272,7 @@ def test_default_epsilon_is_allowed(p: float, n: int):
 def final_regrets(payoffs: np.ndarray, p: float, iterations: int) -> dict[str, float]:
     return {
         name: games.worst_case_over_time(payoffs, method, p, iterations, 8, np.random.default_rng(0))[:, -1].mean()
-        for name, method in METHODS.items()
+        for name, method in IDEAL_METHODS.items()
     }
 
 
@@ -328,7 +328,7 @@ def test_without_replay_plr_perp_never_changes_the_student():
 
 def test_dynamics_do_not_depend_on_units():
     payoffs = np.random.default_rng(11).normal(size=(3, 4))
-    for method in METHODS.values():
+    for method in IDEAL_METHODS.values():
         one, thousand = (
             games.worst_case_over_time(scale * payoffs, method, 0.5, 100, 2, np.random.default_rng(12))
             for scale in (1, 1024)
@@ -433,7 +433,7 @@ def test_the_bound_on_dynamics_falls_with_the_size_of_the_game():
 @pytest.mark.parametrize("scale", [1e-320, 1e-100, 1e99])
 def test_very_small_and_very_large_payoffs_give_numbers(scale: float):
     payoffs = scale * np.array([[1.0, 0.0], [-3.0, 2.0]])
-    for method in METHODS.values():
+    for method in IDEAL_METHODS.values():
         curves = games.worst_case_over_time(payoffs, method, 0.5, 20, 2, np.random.default_rng(0))
         assert np.isfinite(curves).all()
     assert np.isfinite(games.corollary_1(payoffs, 0.5, games.plr_equilibrium(payoffs, 0.5).student)).all()

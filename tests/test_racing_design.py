@@ -11,13 +11,14 @@ from benchmarks.car_racing import Reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutelage.domains.racing import domain, original, suite, track
+from tutelage.domains.racing import domain, gymnasium_tracks, suite, track
 from tutelage.domains.racing.design import REACH, RELEASED_SPACING, RacingDesign
 from tutelage.domains.racing.env import View
 from tutelage.types import Design, Env, InputError
 
 DESIGN = RacingDesign()
 KEY = jax.random.key(0)
+CIRCUITS = {circuit.name: circuit for circuit in suite.circuits()}
 sample, mutate, valid = jax.jit(DESIGN.sample), jax.jit(DESIGN.mutate), jax.jit(DESIGN.valid)
 
 
@@ -99,7 +100,18 @@ def test_the_editor_masks_what_it_has_chosen():
     assert len({noise.tobytes() for noise in noises}) == 12
     level = DESIGN.build(KEY, state)
     assert valid(level)
-    np.testing.assert_allclose(level.points, track.from_sketch(obs.sketch).points[np.argsort(np.argsort(cells))])
+    np.testing.assert_array_equal(track.cell_of(level.points), cells)
+    np.testing.assert_allclose(level.points[0], (-150, -150), rtol=1e-5)
+
+
+def test_pictures_show_the_start_that_the_env_has(monkeypatch):
+    monkeypatch.setattr("tutelage.domains.racing.image.birds_eye", lambda line: line.points[0])
+    level, starts = DESIGN.sample(KEY), []
+    for start_east in (True, False):
+        racing = domain(design=RacingDesign(start_east=start_east))
+        starts.append(racing.design.image(level))
+        np.testing.assert_array_equal(starts[-1], track.road(level, racing.env.start_east).points[0])
+    assert np.linalg.norm(starts[0] - starts[1]) > 1
 
 
 def test_a_continuous_editor_takes_coordinates():
@@ -217,7 +229,7 @@ def test_a_road_is_a_level_if_it_fits():
 
 
 def test_center_lines_round_trip_through_json():
-    for line in (suite.center_line(suite.circuit("Monaco"), 600), jax.jit(original.draw)(KEY)):
+    for line in (suite.center_line(CIRCUITS["Monaco"], 600), jax.jit(gymnasium_tracks.draw)(KEY)):
         again = DESIGN.from_json(json.loads(json.dumps(DESIGN.to_json(line))))
         for a, b in zip(line, again, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -231,9 +243,7 @@ def test_twenty_circuits_of_the_right_length():
         assert float(track.steps(line).sum()) == pytest.approx(circuit.length, rel=1e-3)
         assert circuit.frames in (1500, 2000, 2500)
         assert np.abs(line.points).max() + track.HALF_WIDTH < suite.F1_FIELD
-    assert suite.circuit("Monaco").circuit == "Circuit de Monaco"
-    with pytest.raises(InputError, match="There is no circuit"):
-        suite.circuit("Moon")
+    assert CIRCUITS["Monaco"].circuit == "Circuit de Monaco"
 
 
 def test_circuits_are_driven_in_the_direction_of_their_races():
@@ -325,7 +335,7 @@ def test_a_circuit_can_be_driven():
 
 def test_original_tracks_are_gymnasiums():
     """From the same checkpoints, the same road."""
-    trace = jax.jit(original.trace)
+    trace = jax.jit(gymnasium_tracks.trace)
 
     class Watched(Reference):
         def _create_track(self):
@@ -352,10 +362,11 @@ def test_original_tracks_are_gymnasiums():
 
 
 def test_original_tracks_from_keys():
-    lines = jax.jit(jax.vmap(original.draw))(jax.random.split(KEY, 16))
+    lines = jax.jit(jax.vmap(gymnasium_tracks.draw))(jax.random.split(KEY, 16))
     assert len(set(np.asarray(lines.n).tolist())) > 4
     assert (lines.n > 200).all()
     assert np.abs(lines.points).max() + track.HALF_WIDTH + track.BORDER < 256
     for i in range(16):
         line = jax.tree.map(lambda leaf, i=i: leaf[i], lines)
-        assert float(track.steps(line).max()) < 2.1 * original.STEP  # Gymnasium leaves a point out where ends meet
+        # Gymnasium leaves a point out where ends meet
+        assert float(track.steps(line).max()) < 2.1 * gymnasium_tracks.STEP

@@ -127,7 +127,7 @@ def test_frames_of_circuits(name, sheet, monkeypatch):
     """In the first second and then all along the lap, on a field wide enough; tiles are shorter than a pixel."""
     monkeypatch.setattr(car_racing, "PLAYFIELD", suite.F1_FIELD)
     monkeypatch.setattr(car_racing, "GRASS_DIM", suite.F1_FIELD / 20)
-    line = suite.center_line(suite.circuit(name))
+    line = suite.center_line(next(circuit for circuit in suite.circuits() if circuit.name == name))
     painted = Painted(line, canvas=texture.Canvas(extent=400.0), field=suite.F1_FIELD)
     pairs = [*painted.drive(48), *painted.stand(range(0, suite.F1_TILES, 125))]
     if name == "Monaco":

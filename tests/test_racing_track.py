@@ -121,58 +121,28 @@ def test_bad_control_points_get_a_sentence(points, sentence):
         track.from_points(points)
 
 
-def test_center_lines_from_csv(tmp_path):
+def test_center_lines_are_closed_polygons():
     t = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     circle = 50 * np.stack([np.cos(t), np.sin(t)], 1)
-    path = tmp_path / "circle.csv"
-
-    def write(points, header="# a circle\nx_m,y_m\n"):
-        path.write_text(header + "\n".join(f"{x:.3f},{y:.3f}" for x, y in points))
-
-    write(circle)
-    line = track.from_csv(path, 256)
+    line = track.from_closed_line(circle, 256)
     assert float(track.steps(line).sum()) == pytest.approx(100 * np.pi, rel=1e-2)
     np.testing.assert_allclose(line.heading[0], 0, atol=0.06)
-    write([*circle, circle[0]])
-    np.testing.assert_allclose(track.from_csv(path, 256).points, line.points, atol=1e-3)
-    write(circle[:40])
+    np.testing.assert_allclose(track.from_closed_line([*circle, circle[0]], 256).points, line.points, atol=1e-3)
     with pytest.raises(InputError, match="not closed"):
-        track.from_csv(path, 256)
-    write(np.concatenate([circle[:20], circle[25:48]]))  # a long straight is none of its ends
+        track.from_closed_line(circle[:40], 256)
     with pytest.raises(InputError, match=r"not closed: its ends are .* of its length"):
-        track.from_csv(path, 256)
+        track.from_closed_line(np.concatenate([circle[:20], circle[25:48]]), 256)  # a long straight is none of its ends
     for size in (-1, 0, 2, 10**7):
         with pytest.raises(InputError, match="3 to 8192 points"):
-            track.from_csv(path, size)
-    with pytest.raises(InputError, match=r"nowhere.csv cannot be read"):
-        track.from_csv(tmp_path / "nowhere.csv", 256)
-    path.write_bytes("Nürburgring,1\n".encode("latin-1"))
-    with pytest.raises(InputError, match="cannot be read as text"):
-        track.from_csv(path, 256)
-    for text in ("x,y\n1,2\n3,four\n", "0,zero\n", "zero,0\n", "0\n", "x,y\nx,y\n"):
-        path.write_text(text + "1,2\n3,4\n9,1\n")
-        with pytest.raises(InputError, match="two numbers"):
-            track.from_csv(path, 256)
-    write(circle, header="\ufeff")  # which some spreadsheets put before the first number
-    np.testing.assert_allclose(track.from_csv(path, 256).points, line.points, atol=1e-3)
-    write(circle, header="x\n  # in meters\n")
-    np.testing.assert_allclose(track.from_csv(path, 256).points, line.points, atol=1e-3)
-    path.write_text("x,y\n")
+            track.from_closed_line(circle, size)
     with pytest.raises(InputError, match="at least 3"):
-        track.from_csv(path, 256)
+        track.from_closed_line(circle[:2], 256)
 
 
-def test_a_sketch_puts_points_in_the_middle_of_cells():
-    sketch = np.zeros((10, 10))
-    sketch[0, 0] = sketch[0, 9] = sketch[9, 4] = 1
-    level = track.from_sketch(sketch)
-    assert int(level.n) == 3
-    np.testing.assert_allclose(level.points[:3], np.array([(-150, -150), (150, -150), (-50 / 3, 150)]), rtol=1e-5)
-    with pytest.raises(InputError, match="10 rows"):
-        track.from_sketch(np.zeros((9, 10)))
-    sketch[3, 3] = np.nan
-    with pytest.raises(InputError, match="not a finite number"):
-        track.from_sketch(sketch)
+def test_cells_of_a_sketch_have_centers():
+    centers = track.cell_center(jnp.array([0, 9, 94]))
+    np.testing.assert_allclose(centers, np.array([(-150, -150), (150, -150), (-50 / 3, 150)]), rtol=1e-5)
+    np.testing.assert_array_equal(track.cell_of(track.cell_center(jnp.arange(100))), np.arange(100))
 
 
 def test_real_circuits_are_closed_and_half_of_one_is_not():

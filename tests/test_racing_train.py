@@ -80,6 +80,7 @@ def test_the_released_codes_preset_differs_where_facts_say_so():
     assert config.setup.head == (100,)
     assert domain.env.view.shape == (96, 96, 12)
     assert not domain.env.start_east
+    assert not domain.design.start_east
     assert not domain.env.view.zoom
     assert not any(level.env.view.zoom for level in config.test_levels(domain))
     assert not domain.design.disc

@@ -33,6 +33,18 @@ def test_an_interrupted_write_leaves_nothing(cache, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_where_jax_limits_the_size_it_writes_by_itself(tmp_path):
+    cache = LRUCache(str(tmp_path), max_size=10)
+    for name in ("first", "second"):
+        cache.put(name, b"7 bytes")
+    assert {path.name for path in tmp_path.iterdir()} == {".lockfile", "second-cache", "second-atime"}
+
+
+def test_a_jax_that_has_moved_its_cache_keeps_programs_in_its_own_way(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax._src.lru_cache", None)
+    share_programs.__wrapped__()
+
+
 @pytest.mark.slow
 def test_processes_share_programs_and_none_reads_half_of_one(tmp_path):
     program = (

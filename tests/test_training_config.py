@@ -3,8 +3,12 @@
 import json
 import math
 import re
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -15,7 +19,9 @@ from tutelage.learning.ppo import PPO
 from tutelage.training.config import Config, Evaluation, Storage, with_curator
 from tutelage.training.presets import SETUPS, setup_named
 from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.run import Progress
 from tutelage.training.serialization import differences, find, name_of
+from tutelage.training.train import Programs, _advanced, _replays
 from tutelage.types import InputError
 
 PRESETS = ("paper", "released", "laptop", "tiny")
@@ -130,7 +136,7 @@ def changed(path, value):
         ("ppo", 3, "ppo must be a group of options, not 3"),
         ("setup", None, "setup must be a group of options with the entry 'class'"),
         ("setup.class", "chess", "There is no 'chess' in tutelage"),
-        ("setup", {"class": "uniform"}, "uniform cannot be the setup: it lacks domain and student and teacher"),
+        ("setup", {"class": "uniform"}, "uniform cannot be the setup: it lacks name and domain and student"),
         ("method.generator", {"class": "maze"}, "maze cannot be the method.generator: it lacks propose and learns"),
         ("setup.class", "max-mc", "max-mc in setup is not a dataclass"),
         ("setup.head", 32, "setup.head must be a list, not 32"),
@@ -157,9 +163,32 @@ def test_only_what_changes_learning_separates_two_runs():
 
 
 def test_annealing_spreads_over_the_updates_to_be_expected():
-    config = tiny(anneal_lr=True, total_steps=100 * 8 * 32)  # 100 iterations, half replay, 2 × 2 updates
-    assert config.curriculum().parts.ppo.anneal_updates == 200
+    # 100 iterations, of which the first fills the buffer and half of the others replay; 2 × 2 updates each
+    config = tiny(anneal_lr=True, total_steps=100 * 8 * 32)
+    assert config.curriculum().parts.ppo.anneal_updates == 198
     assert tiny("dr", anneal_lr=True, total_steps=100 * 8 * 32).curriculum().parts.ppo.anneal_updates == 400
+
+
+@pytest.mark.parametrize("total_updates", [None, 16_000])
+@pytest.mark.parametrize("method", METHODS)
+def test_as_many_iterations_are_expected_as_there_are(method, total_updates):
+    """Iterations are decided as in training; new levels fill the buffer, a quarter of which must be full."""
+    config = tiny(method, anneal_lr=True, total_steps=10_000 * 8 * 32, total_updates=total_updates)
+    config = replace(config, method=with_curator(config.method, capacity=40_000))
+    curriculum = config.curriculum()
+    proposed, taught, progress = 0, 0, Progress()
+    full = SimpleNamespace(
+        wants_replay=curriculum.wants_replay, can_replay=lambda _: proposed >= config.method.curator.min_fill * 40_000
+    )
+    replays = _replays(full, jax.random.key(0))
+    while not progress.finished(config):
+        replay = replays(None, progress.iteration)
+        proposed, taught = proposed + 8 * (not replay), taught + 4 * (not replay)
+        progress = _advanced(progress, config, curriculum, replay)
+    parts = curriculum.parts
+    assert parts.ppo.anneal_updates == pytest.approx(progress.updates, rel=0.03)
+    assert parts.teacher_ppo.anneal_updates == pytest.approx(taught, rel=0.03)
+    assert config.expected_steps() == pytest.approx(progress.steps, rel=0.03)
 
 
 def test_a_setup_is_known_by_name_and_imported_only_if_the_user_says_so():
@@ -169,6 +198,8 @@ def test_a_setup_is_known_by_name_and_imported_only_if_the_user_says_so():
         setup_named("chess")
     with pytest.raises(InputError, match="cannot be imported"):
         setup_named("nowhere_at_all:Setup")
+    with pytest.raises(InputError, match="is not a Setup: it lacks teacher"):
+        setup_named("test_training_config:Untaught")
     with pytest.raises(InputError, match="is not a Setup: it lacks name"):
         setup_named("os:path")
     for name in (":", ":Setup", "os:", ".here:Setup"):
@@ -192,7 +223,65 @@ def test_a_function_of_the_users_own_is_saved_by_name_and_read_only_where_it_is_
     assert find(name_of(scores.max_mc)) is scores.max_mc
 
 
-def test_what_has_no_name_cannot_be_saved():
+class Untaught:
+    """All but a teacher."""
+
+    name = "untaught"
+    domain = student = preset = MazeSetup.domain
+
+
+@dataclass(frozen=True)
+class Sequences(MazeSetup):
+    head: Sequence[int] = (16,)
+    scales: list[float] = field(default_factory=lambda: [1.0, math.nan])
+    functions: tuple[Callable[..., Any], ...] = (my_score,)
+
+
+def test_lists_are_read_as_tuples():
+    config = tiny(setup=Sequences(head=[8, 8]))
+    config.check_saved()
+    setup = Config.from_json(json.loads(json.dumps(config.to_json())), ["test_training_config"]).setup
+    assert (setup.head, setup.scales[0], setup.functions) == ((8, 8), 1.0, (my_score,))
+    assert isinstance(setup.scales, tuple)
+    assert math.isnan(setup.scales[1])
+
+
+@dataclass(frozen=True)
+class Anything(MazeSetup):
+    extra: Any = 3
+
+
+@dataclass(frozen=True)
+class Mapped(MazeSetup):
+    extra: dict[str, int] | None = 3
+
+
+@dataclass(frozen=True)
+class Growing(MazeSetup):
+    def __post_init__(self):
+        object.__setattr__(self, "hidden", self.hidden + 1)
+
+
+@pytest.mark.parametrize(
+    ("setup", "sentence"),
+    [
+        (
+            Anything(),
+            "could not be read again: setup.extra is declared as typing.Any, which cannot be read from a file",
+        ),
+        (Mapped(), "could not be read again: setup.extra is declared as dict[str, int], which cannot"),
+        (Growing(), "would be another when it is read again"),
+    ],
+)
+def test_what_could_be_saved_but_not_be_read_is_refused(setup, sentence):
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        Programs(tiny(setup=setup))
+
+
+def test_what_has_no_name_cannot_be_saved(monkeypatch):
+    monkeypatch.setattr(my_score, "__module__", "__main__")
+    with pytest.raises(InputError, match=r"my_score is defined in the program that runs, .*: put it into a module"):
+        tiny(method=with_curator(METHODS["plr-perp"], score=my_score)).to_json()
     with pytest.raises(InputError, match="define it at the top level of a module"):
         tiny(method=with_curator(METHODS["plr-perp"], score=lambda evidence: 0.0)).to_json()
     with pytest.raises(InputError, match="A configuration can hold"):

@@ -77,7 +77,7 @@ def test_a_last_row_that_is_half_written_is_not_read(tmp_path):
         (b"", "has 0 of the 6 lines"),
         (b"iteration,x\n1,2\n", "has 2 of the 6 lines"),
         (bytes(500), "has 0 of the 6 lines"),
-        (b"iteration,x\n" + b"1,2\n" * 5, "its digest is another"),
+        (b"iteration,x\n" + b"1,2\n" * 5, "its digest does not match"),
     ],
 )
 def test_what_a_log_has_lost_is_noticed(tmp_path, data, sentence):

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tutelage.training.run import PUBLISHED
+from tutelage.training.storage import writing
 from tutelage.training.trackers import tracker
 from tutelage.types import InputError
 
@@ -40,13 +42,23 @@ def test_wandb_gets_the_configuration_and_every_scalar(tmp_path, monkeypatch):
 
     def init(**options):
         got.append(options["config"])
+        sessions.append((options["id"], options["resume"]))
         return session
 
+    sessions = []
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
     tracking = tracker("wandb", tmp_path, {"seed": 3})
     tracking.log(256, {"loss": 0.5})
     tracking.close()
     assert got == [{"seed": 3}, ({"loss": 0.5}, 256), "closed"]
+    tracker("wandb", tmp_path, {})
+    (tmp_path / PUBLISHED).mkdir()
+    (tmp_path / PUBLISHED / "config.json").write_text("of a new run that replaces this one")
+    with writing(tmp_path):
+        tracker("wandb", tmp_path, {})
+    (first, _), resumed, (other, _) = sessions
+    assert resumed == (first, "allow"), "a resumed run continues its curves"
+    assert other != first
 
 
 def test_one_that_is_not_installed_is_named(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from short_runs import CONFIG, content, short_programs
 from tutelage.files import sole_writer
 from tutelage.training import checkpoints
 from tutelage.training.presets.maze import MazeSetup
+from tutelage.training.progress import ProgressBar
 from tutelage.training.run import Run, find_runs
 from tutelage.training.storage import STAGED
 from tutelage.training.train import Stopped, resume, train
@@ -231,7 +232,9 @@ def test_a_run_whose_learning_rate_falls_cannot_be_made_longer(copy):
         resume(copy, total_steps=10**6, quiet=True)
 
 
-def test_a_run_that_paused_goes_on_as_if_it_had_not(whole, programs, tmp_path):
+def test_a_run_that_paused_goes_on_as_if_it_had_not(whole, programs, tmp_path, monkeypatch):
+    totals = []
+    monkeypatch.setattr("tutelage.training.train.ProgressBar", lambda *a: totals.append(a[1]) or ProgressBar(*a))
     run = train(CONFIG, tmp_path / "run", programs=programs, quiet=True, pause_at=5 * 8 * 32)
     assert run.config == whole.config, "it still plans all of its steps"
     progress = run.saved().progress
@@ -241,6 +244,7 @@ def test_a_run_that_paused_goes_on_as_if_it_had_not(whole, programs, tmp_path):
     assert content(run.directory) == before, "it has come as far"
     resume(run.directory, programs=programs, quiet=True)
     assert content(run.directory) == content(whole.directory)
+    assert totals == [5 * 8 * 32, progress.steps, CONFIG.total_steps], "the bar ends where the run does"
     with pytest.raises(InputError, match="pause_at must be at least 1"):
         train(CONFIG, tmp_path / "other", programs=programs, quiet=True, pause_at=0)
 
@@ -267,7 +271,7 @@ def test_where_something_is_nothing_is_written_unasked(copy, programs, tmp_path,
 def test_programs_serve_one_configuration_whatever_its_seed(programs, tmp_path):
     programs.check(replace(CONFIG, seed=9, total_steps=CONFIG.total_steps + 1))
     other = replace(CONFIG, ppo=replace(CONFIG.ppo, learning_rate=0.5))
-    with pytest.raises(InputError, match=r"another configuration's. They differ in ppo.learning_rate"):
+    with pytest.raises(InputError, match=r"compiled for another configuration: ppo.learning_rate"):
         train(other, tmp_path / "other", programs=programs, quiet=True)
     assert not (tmp_path / "other").exists()
 

@@ -8,21 +8,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tutelage.checks import check_domain
-    from tutelage.curriculum.curator import Curator
-    from tutelage.curriculum.curriculum import Curriculum
-    from tutelage.curriculum.methods import METHODS, Method
-    from tutelage.curriculum.parts import Parts
-    from tutelage.evaluation.evaluate import Evaluator
-    from tutelage.learning.mesh import use_cores, use_processes
-    from tutelage.learning.network import Network
-    from tutelage.learning.ppo import PPO
-    from tutelage.training.config import Config
-    from tutelage.training.presets.maze import MazeSetup
-    from tutelage.training.presets.racing import RacingSetup
-    from tutelage.training.run import Run
-    from tutelage.training.train import resume, train
-    from tutelage.types import Design, Discrete, Domain, Env, InputError, Step, TestLevel
+    from tutelage.checks import check_domain as check_domain
+    from tutelage.curriculum.curator import Curator as Curator
+    from tutelage.curriculum.curriculum import Curriculum as Curriculum
+    from tutelage.curriculum.methods import METHODS as METHODS
+    from tutelage.curriculum.methods import Method as Method
+    from tutelage.curriculum.parts import Parts as Parts
+    from tutelage.evaluation.evaluate import Evaluator as Evaluator
+    from tutelage.learning.mesh import use_cores as use_cores
+    from tutelage.learning.mesh import use_processes as use_processes
+    from tutelage.learning.network import Network as Network
+    from tutelage.learning.ppo import PPO as PPO
+    from tutelage.training.config import Config as Config
+    from tutelage.training.presets.maze import MazeSetup as MazeSetup
+    from tutelage.training.presets.racing import RacingSetup as RacingSetup
+    from tutelage.training.run import Run as Run
+    from tutelage.training.train import resume as resume
+    from tutelage.training.train import train as train
+    from tutelage.types import Design as Design
+    from tutelage.types import Discrete as Discrete
+    from tutelage.types import Domain as Domain
+    from tutelage.types import Env as Env
+    from tutelage.types import InputError as InputError
+    from tutelage.types import Step as Step
+    from tutelage.types import TestLevel as TestLevel
 
 __version__ = "0.2.0.dev0"
 
@@ -45,32 +54,7 @@ _HOMES = {
 }
 """The public names, by the module that defines them; the imports above tell type checkers the same."""
 
-__all__ = [
-    "METHODS",
-    "PPO",
-    "Config",
-    "Curator",
-    "Curriculum",
-    "Design",
-    "Discrete",
-    "Domain",
-    "Env",
-    "Evaluator",
-    "InputError",
-    "MazeSetup",
-    "Method",
-    "Network",
-    "Parts",
-    "RacingSetup",
-    "Run",
-    "Step",
-    "TestLevel",
-    "check_domain",
-    "resume",
-    "train",
-    "use_cores",
-    "use_processes",
-]
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:

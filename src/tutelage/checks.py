@@ -17,7 +17,21 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from tutelage.types import Design, Discrete, Domain, Env, InputError, Key, Level, Obs, Space, State, Step, supports
+from tutelage.types import (
+    Design,
+    Discrete,
+    Domain,
+    Env,
+    InputError,
+    Key,
+    Level,
+    Obs,
+    Space,
+    State,
+    Step,
+    check_described,
+    supports,
+)
 
 __all__ = ["check_design", "check_domain", "check_env", "check_returns", "check_suites"]
 
@@ -238,11 +252,9 @@ def _check_design_types(design: Design, level: Level, key: Key) -> None:
         isinstance(described, Mapping) and all(isinstance(name, str) for name in described),
         f"`design.describe` gives {type(described).__name__}; let it give a dict of scalars by name.",
     )
+    check_described(described)
     for name, value in described.items():
-        _require(
-            _is_scalar(value, np.generic) and not jnp.issubdtype(value.dtype, jnp.complexfloating),
-            f"`design.describe` gives {_type_of(value)} for {name!r}; let every metric be a single real number.",
-        )
+        _require_number("design.describe", name, value)
     made = {}
     if supports(design, "mutate"):
         made["design.mutate"] = _traced("design.mutate", design.mutate, key, level)
@@ -283,10 +295,7 @@ def _check_valid(design: Design, levels: Level, name: str) -> None:
 def _check_shown(design: Design, level: Level, like: Level) -> None:
     """One level described, drawn, written to JSON and read back."""
     for name, value in design.describe(level).items():
-        _require(
-            np.isfinite(value),
-            f"`design.describe` gives {value} for {name!r}; let every metric be finite, because means are taken.",
-        )
+        _require_finite("design.describe", name, value)
     if supports(design, "image"):
         _require_picture("design.image", _called("design.image", design.image, level))
     text = _called("design.to_json", lambda: json.dumps(design.to_json(level)))
@@ -322,11 +331,11 @@ def _check_editor(design: Design, key: Key) -> None:
 
 
 def check_suites(domain: Domain, *, key: Key | None = None) -> None:
-    """Check that a policy trained in a domain's env can play all its test levels, and that frames can be drawn."""
+    """Check that a policy trained in a domain's env can play all its test levels, and that it can be watched there."""
     key = jax.random.key(0) if key is None else key
     design, env = domain.design, domain.env
     obs, level = _check_env_types(env, design.sample, "env"), jax.eval_shape(design.sample, key)
-    _check_frame(domain, env, design.sample, key)
+    _check_watched(domain, env, design.sample, key)
     for suite, entries in domain.suites.items():
         names = [entry.name for entry in entries]
         for entry in entries:
@@ -339,7 +348,7 @@ def check_suites(domain: Domain, *, key: Key | None = None) -> None:
             )
             change = _retyped(obs, seen)
             _require(not change, f"{what} shows other observations than the domain's env: {change}; make them alike.")
-            _check_frame(domain, entry.env, entry.draw, key)
+            _check_watched(domain, entry.env, entry.draw, key)
             drawn = jax.eval_shape(entry.draw, key)
             _check_oracle_type(domain, entry.env, drawn)
             # `valid` need not support levels of other shapes than the design's own
@@ -347,14 +356,19 @@ def check_suites(domain: Domain, *, key: Key | None = None) -> None:
             _require(valid, f"{what} draws a level that `design.valid` refuses; draw a valid one.")
 
 
-def _check_frame(domain: Domain, env: Env, draw: Draw, key: Key) -> None:
-    if frame := domain.frame:
+def _check_watched(domain: Domain, env: Env, draw: Draw, key: Key) -> None:
+    """Check the frame and the measures of an episode's first state."""
 
-        def first() -> Any:
-            scene = env.load(draw(key))
-            return frame(env, scene, env.reset(key, scene)[0])
+    def first(what: Callable[..., Any]) -> Any:
+        scene = env.load(draw(key))
+        return what(env, scene, env.reset(key, scene)[0])
 
-        _require_picture("frame", _traced("frame", first))
+    if domain.frame:
+        _require_picture("frame", _traced("frame", partial(first, domain.frame)))
+    for name, measure in domain.measures.items():
+        _require_number("measures", name, _traced(f"measures[{name!r}]", partial(first, measure)))
+        if env is domain.env:
+            _require_finite("measures", name, _compiled(partial(first, measure))())
 
 
 def check_returns(domain: Domain, *, key: Key | None = None, episodes: int = 8, played: Played | None = None) -> None:
@@ -408,6 +422,17 @@ def _require_type(what: str, found: Any, origin: str, like: Any, remedy: str) ->
     """`found` must have the leaves of `like`, which comes from `origin`."""
     if change := _retyped(like, found):
         raise InputError(f"{what} is not of the type that {origin} gives: {change}; {remedy}.")
+
+
+def _require_number(origin: str, name: str, x: Any) -> None:
+    _require(
+        _is_scalar(x, np.generic) and not jnp.issubdtype(x.dtype, jnp.complexfloating),
+        f"`{origin}` gives {_type_of(x)} for {name!r}; let each be a single real number.",
+    )
+
+
+def _require_finite(origin: str, name: str, x: Any) -> None:
+    _require(np.isfinite(x), f"`{origin}` gives {x} for {name!r}; let each be finite, because means are taken.")
 
 
 def _require_picture(name: str, x: Any) -> None:

@@ -195,7 +195,7 @@ def marked(path: Path, data: bytes, mark: Mark) -> bytes:
         raise DamagedError(f"{path} has {len(lines) - 1:,} of the {mark.size:,} lines that were saved.")
     kept = b"".join(line + b"\n" for line in lines[: mark.size])
     if mark.digest is not None and Tally(kept, mark.size).mark() != mark:
-        raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
+        raise DamagedError(f"{path} does not hold what was saved: its digest does not match.")
     return kept
 
 

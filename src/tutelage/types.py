@@ -17,7 +17,7 @@ Shape glossary, used in every docstring:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -165,7 +165,7 @@ class Design:
         return jnp.array(True)
 
     def describe(self, level: Level) -> dict[str, Array]:
-        """Complexity metrics, a scalar each."""
+        """Complexity metrics, a scalar each. `LEVEL_METRICS` and names that begin with `solved_` are taken."""
         return {}
 
     def to_json(self, level: Level) -> Json:
@@ -194,6 +194,16 @@ def _array(value: Json, like: jax.ShapeDtypeStruct) -> NDArray[Any]:
     if found.dtype.kind not in "biuf" or not exact:
         raise InputError(f"An array of this level should hold numbers of type {like.dtype}; got {value!r:.80}.")
     return array
+
+
+LEVEL_METRICS = frozenset({"return", "length", "solved", "action_complexity", "true_regret", "score", "distinct"})
+"""The metrics of levels that do not come from `Design.describe`; so do those that begin with `solved_`."""
+
+
+def check_described(names: Iterable[str]) -> None:
+    """Refuse names that `Design.describe` may not use."""
+    if taken := sorted(name for name in names if name in LEVEL_METRICS or name.startswith("solved_")):
+        raise InputError(f"Rename {taken} in design.describe: students' own metrics have these names.")
 
 
 Member = Literal["editor", "build", "mutate", "image"]
@@ -226,6 +236,16 @@ class TestLevel:
     draw: Callable[[Key], Level]
 
 
+EPISODE_COLUMNS = frozenset(
+    {
+        *("variant", "method", "policy", "seed", "iteration", "steps", "updates", "suite", "level", "episode"),
+        *("episodes", "greedy", "solved", "solved_low", "solved_high", "return", "return_error", "length", "optimal"),
+        *("regret", "regret_worst_10", "regret_worst_1", "regret_worst_01", "crc32"),
+    }
+)
+"""The columns of tables of evaluations and episodes that are not measures."""
+
+
 @dataclass(frozen=True)
 class Domain:
     """An env, its levels, and what is known about them: everything that the library needs to train on it."""
@@ -244,3 +264,7 @@ class Domain:
     """(env, scene, state) → one frame of a video. Without it, videos show the level only."""
     measures: Mapping[str, Measure] = field(default_factory=dict)
     """How a policy behaves, by name: evaluations report each one's mean over the steps of an episode."""
+
+    def __post_init__(self) -> None:
+        if taken := sorted(self.measures.keys() & EPISODE_COLUMNS):
+            raise InputError(f"Rename {taken} in the measures of {self.name}: tables have columns of these names.")

@@ -106,7 +106,7 @@ class Game:
             raise InputError(f"A seed is a whole number from 0 upwards, not {self.seed}.")
         payoffs = self.base.payoffs(self.p)
         curves = {}
-        for name, method in games.METHODS.items():
+        for name, method in games.IDEAL_METHODS.items():
             rng = np.random.default_rng(self.seed)
             curves[name] = games.worst_case_over_time(payoffs, method, self.p, self.iterations, self.runs, rng)
         theory = [*_base_game(payoffs), *self.base.remarks(self.p), *_theory(payoffs, self.p)]

@@ -33,8 +33,8 @@ from tutelage.studies.study import StudyRun
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Config, PresetName, S, checked_name
 from tutelage.training.presets import setup_named
-from tutelage.training.run import CONFIG, Run, read_config
-from tutelage.training.serialization import find, is_function, name_of
+from tutelage.training.run import CONFIG, Run, config_file, read_config
+from tutelage.training.serialization import differences, find, flat, is_function, name_of
 from tutelage.training.storage import check_free
 from tutelage.training.trackers import TrackerName
 from tutelage.training.train import Programs, Stopped, resume, stop_requests, train
@@ -117,6 +117,10 @@ class Train(Generic[S]):
         with mesh.together():
             if mesh.leads():
                 check_directory(out, "--out")
+                if self.seeds is not None:
+                    if config_file(out).exists():
+                        raise InputError(f"{out} is itself a run: give --out another directory for several seeds.")
+                    Group(out, config, tuple(seeds), cpus=1).with_earlier(self.allow)
                 for directory in directories.values():
                     check_free(directory, overwrite=self.overwrite)
         if config.devices > jax.device_count() and not self.config_file:
@@ -148,7 +152,7 @@ class Train(Generic[S]):
         at_once = min(len(seeds), cores() // max(devices, 1)) if alone else 1
         group = Group(out, self.config, tuple(seeds), devices or max(1, cores() // max(at_once, 1)))
         if mesh.leads():
-            group.write()
+            group.with_earlier(self.allow).write()
         if at_once > 1:
             print(f"{len(seeds)} seeds, {at_once} at a time with {group.cpus} core(s) each.")
             group.run(overwrite=self.overwrite, track=self.track, pause_at=self.pause_at)
@@ -217,6 +221,20 @@ class Group:
         except (KeyError, TypeError, ValueError):
             raise InputError(f"{path} does not say which seeds were trained: resume the runs one by one.") from None
         return cls(directory, read_config(content, allow), seeds, cpus)
+
+    def with_earlier(self, allow: Sequence[str]) -> Group:
+        """With the seeds that were trained here before; an `InputError` if these have another configuration."""
+        before = Group.read(self.directory, (*allow, *self.config.allowing()[1:]))
+        earlier = [seed for seed in before.seeds if seed not in self.seeds] if before else []
+        if before is None or not earlier:
+            return self
+        configs = [flat(replace(config, seed=0).to_json()) for config in (before.config, self.config)]
+        if found := differences(*configs):
+            raise InputError(
+                f"{self.directory} holds seeds of another configuration: give --out another directory. They differ in "
+                f"{'; '.join(found)}."
+            )
+        return replace(self, seeds=(*earlier, *self.seeds), cpus=max(before.cpus, self.cpus))
 
     def write(self) -> None:
         content = {"seeds": [*self.seeds], "cpus": self.cpus, "config": self.config.to_json()}

@@ -44,7 +44,7 @@ from tutelage.learning import mesh, returns
 from tutelage.learning.ppo import Metrics
 from tutelage.learning.returns import Episodes
 from tutelage.learning.rollout import Rollout
-from tutelage.types import Discrete, Domain, InputError, Level
+from tutelage.types import Discrete, Domain, Level, check_described
 
 QUANTILES = (10, 50, 90)
 """Percentiles of scores and ages in the buffer."""
@@ -70,6 +70,7 @@ def level_metrics(domain: Domain, queues: Level, rollout: Rollout, episodes: Epi
     """
     levels = jax.tree.map(lambda x: x[:, :, 0], queues)
     described = jax.vmap(jax.vmap(domain.design.describe))(levels)  # [S, B]
+    check_described(described)
     on_level = episodes
     if jax.tree.leaves(queues)[0].shape[2] > 1:
         on_level = jax.vmap(jax.vmap(partial(_first_episode, domain), 1))(rollout.reward, rollout.done)
@@ -90,8 +91,6 @@ def level_metrics(domain: Domain, queues: Level, rollout: Rollout, episodes: Epi
         optimal_return = partial(domain.optimal_return, domain.env)
         metrics["true_regret"] = _mean(jax.vmap(jax.vmap(optimal_return))(levels) - on_level.mean_return)
 
-    if clash := described.keys() & {*metrics, "score", "distinct"}:
-        raise InputError(f"Rename {sorted(clash)} in design.describe: students' own metrics have these names.")
     return {name: x[0] for name, x in _mean(described).items()} | per_student(metrics)
 
 

@@ -16,7 +16,7 @@ from tutelage.games.dual import plr_game as plr_game
 from tutelage.games.dual import robust_game as robust_game
 from tutelage.games.dual import sweep as sweep
 from tutelage.games.dual import theorem_1 as theorem_1
-from tutelage.games.dynamics import METHODS as METHODS
+from tutelage.games.dynamics import IDEAL_METHODS as IDEAL_METHODS
 from tutelage.games.dynamics import IdealMethod as IdealMethod
 from tutelage.games.dynamics import worst_case_over_time as worst_case_over_time
 from tutelage.games.example import default_epsilon as default_epsilon

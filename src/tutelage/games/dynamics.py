@@ -41,7 +41,7 @@ PLR = IdealMethod(curator=True)
 PLR_PERP = replace(PLR, train_on_new=False)
 REPAIRED = replace(PAIRED, curator=True, train_on_new=False)
 
-METHODS: Mapping[str, IdealMethod] = {
+IDEAL_METHODS: Mapping[str, IdealMethod] = {
     "DR": DR,
     "Minimax": MINIMAX,
     "PAIRED": PAIRED,

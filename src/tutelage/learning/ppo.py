@@ -50,7 +50,7 @@ class PPO:
     entropy_coef: float = 0.0
     """The weight of the entropy bonus (paper: 0; REPAIRED's teacher in CarRacing 0.01)."""
     learning_rate: float = 1e-4
-    """Of Adam (paper: 1e-4; in CarRacing 3e-4)."""
+    """Adam's learning rate (paper: 1e-4; in CarRacing 3e-4)."""
     anneal_updates: int = 0
     """Decrease the learning rate linearly to zero over this many gradient updates; 0 keeps it constant."""
     adam_eps: float = 1e-5

@@ -57,7 +57,7 @@ def read(path: Path) -> Checkpoint:
     except (SafetensorError, OSError, KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
         raise DamagedError(f"{path} cannot be read as a checkpoint: {error}.") from None
     if not whole or not isinstance(about, dict):
-        raise DamagedError(f"{path} does not hold what was saved: its digest is another.")
+        raise DamagedError(f"{path} does not hold what was saved: its digest does not match.")
     return Checkpoint(path, about, arrays)
 
 

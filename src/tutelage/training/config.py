@@ -131,8 +131,10 @@ class Config(Generic[S]):
         teacher = self.setup.teacher(domain) if learns else None
         ppo, teacher_ppo = self.ppo, self.teacher_ppo
         if self.anneal_lr:
-            ppo = replace(ppo, anneal_updates=self._expected_updates(ppo))
-            teacher_ppo = replace(teacher_ppo, anneal_updates=self._expected_updates(teacher_ppo, teacher=True))
+            new, replayed = self.expected_iterations()
+            learning = new + replayed if self.method.train_on_new else replayed
+            ppo = replace(ppo, anneal_updates=_updates(ppo, learning))
+            teacher_ppo = replace(teacher_ppo, anneal_updates=_updates(teacher_ppo, new))
         if learns and teacher is None:
             raise InputError(f"{self.method.name} needs a teacher, and {domain.name} has no network for one.")
         student = self.setup.student(domain)
@@ -177,6 +179,19 @@ class Config(Generic[S]):
         """The configuration as plain data."""
         return to_plain(self)
 
+    def check_saved(self) -> None:
+        """Refuse what could be saved, but not be read again."""
+        plain = self.to_json()
+        try:
+            same = Config.from_json(plain, self.allowing()[1:]).to_json() == plain
+        except InputError as error:
+            raise InputError(f"A run of this configuration could not be read again: {error}") from None
+        if not same:
+            raise InputError(
+                "A run of this configuration would be another when it is read again. Check the `__post_init__` and the "
+                "types of your own dataclasses."
+            )
+
     def names(self) -> list[str]:
         """The functions and classes that it names, as `module:name` where they are a user's own."""
         return names_in(self)
@@ -196,14 +211,34 @@ class Config(Generic[S]):
         """The inverse of `to_json`. Modules of the user's own that it names must be among those allowed."""
         return from_plain(cls, value, "", allow)
 
-    def _expected_updates(self, ppo: PPO, teacher: bool = False) -> int:
-        method = self.method
-        learns = 1.0 if method.train_on_new else method.replay_rate  # the share of iterations
-        iterations = self.total_steps / (self.num_envs * self.num_steps * method.mean_rollouts)
+    def expected_iterations(self) -> tuple[float, float]:
+        """How many iterations on new and on replayed levels the run is expected to have.
+
+        None replays before the buffer is full enough, which distinct levels fill as fast as possible.
+        """
+        method, curator = self.method, self.method.curator
+        filling = math.ceil(max(1.0, curator.min_fill * curator.capacity) / self.num_envs) if curator else 0
+        rollouts = self.total_steps / (self.num_envs * self.num_steps)
+        begun = min(filling, rollouts)
+        after = (rollouts - begun) / method.mean_rollouts
         if self.total_updates is not None:
-            iterations = min(iterations, self.total_updates / (learns * self.ppo.epochs * self.ppo.num_minibatches))
-        share = 1 - method.replay_rate if teacher else learns
-        return max(1, math.ceil(iterations * share * ppo.epochs * ppo.num_minibatches))
+            learning = self.total_updates / (self.ppo.epochs * self.ppo.num_minibatches)
+            if method.train_on_new:
+                begun = min(begun, learning)
+                after = min(after, learning - begun)
+            else:
+                after = min(after, learning / method.replay_rate)
+        return begun + after * (1 - method.replay_rate), after * method.replay_rate
+
+    def expected_steps(self) -> int:
+        """Environment steps of the run, which ends before `total_steps` if `total_updates` are reached earlier."""
+        new, replayed = self.expected_iterations()
+        return round(self.num_envs * self.num_steps * (new + replayed * self.method.rollouts(True)))
+
+
+def _updates(ppo: PPO, iterations: float) -> int:
+    """Gradient updates in so many iterations, at least 1."""
+    return max(1, math.ceil(iterations * ppo.epochs * ppo.num_minibatches))
 
 
 def with_curator(method: Method, **changes: Any) -> Method:

@@ -323,7 +323,7 @@ def row_crc(row: Mapping[str, Any]) -> str:
 
 def _parsed(log: str, row: Mapping[str, str]) -> Row:
     if row.get(CRC) and row[CRC] != row_crc(row):  # runs of older versions have none
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum does not match")
     kinds = _KINDS[log]
     others = {name: float(cell or "nan") for name, cell in row.items() if name not in kinds and name != CRC}
     return {name: kind(row[name]) for name, kind in kinds.items()} | others
@@ -345,7 +345,7 @@ def read_snapshots(directory: Path, saved: Saved | None) -> list[dict[str, Json]
         if found.size != mark.size:
             raise DamagedError(f"{directory} has {found.size} of the {mark.size} snapshots that were saved.")
         if found != mark:
-            raise DamagedError(f"{directory} does not hold the snapshots that were saved: their digest is another.")
+            raise DamagedError(f"{directory} does not hold the snapshots that were saved: their digest does not match.")
     return [read_snapshot(path) for _, path in sorted(numbered(directory, ".json").items())]
 
 

@@ -24,6 +24,9 @@ from tutelage.types import InputError, Json
 CLASS = "class"
 """The entry that names the class of a generator or a setup."""
 
+SETUP = "name", "domain", "student", "teacher"
+"""What every setup has."""
+
 SCORES = (
     scores.max_mc,
     scores.max_mc_start,
@@ -52,6 +55,11 @@ def name_of(thing: Any) -> str:
     qualified = getattr(thing, "__qualname__", "<>")
     if "<" in qualified:
         raise InputError(f"{thing!r} has no name that could be saved: define it at the top level of a module.")
+    if thing.__module__ == "__main__":
+        raise InputError(
+            f"{qualified} is defined in the program that runs, from which nothing can be imported later: put it into a "
+            "module of its own, and import it from there."
+        )
     return f"{thing.__module__}:{qualified}"
 
 
@@ -95,7 +103,7 @@ def to_plain(value: Any, hint: Any = None) -> Json:
         hints = typing.get_type_hints(type(value))
         plain = {f.name: to_plain(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
         return {CLASS: name_of(type(value))} | plain if _open(hint) else plain
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [to_plain(x) for x in value]
     if callable(value):
         return name_of(value)
@@ -104,18 +112,15 @@ def to_plain(value: Any, hint: Any = None) -> Json:
     raise InputError(f"A configuration can hold numbers, words, functions and dataclasses, not {value!r:.80}.")
 
 
-def names_in(value: Any) -> list[str]:
-    """The names of all functions and open classes in a dataclass."""
-    hints = typing.get_type_hints(type(value))
-    out = []
-    for f in dataclasses.fields(value):
-        part = getattr(value, f.name)
-        if dataclasses.is_dataclass(part):
-            out += [name_of(type(part))] if _open(hints[f.name]) else []
-            out += names_in(part)
-        elif callable(part):
-            out.append(name_of(part))
-    return out
+def names_in(value: Any, hint: Any = None) -> list[str]:
+    """The names of all functions and open classes in a value of the type `hint`."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = typing.get_type_hints(type(value))
+        inside = [name for f in dataclasses.fields(value) for name in names_in(getattr(value, f.name), hints[f.name])]
+        return [name_of(type(value)), *inside] if _open(hint) else inside
+    if isinstance(value, tuple | list):
+        return [name for x in value for name in names_in(x)]
+    return [name_of(value)] if callable(value) else []
 
 
 def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
@@ -126,7 +131,7 @@ def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
         kind = find(value[CLASS], allow)
         if not (dataclasses.is_dataclass(kind) and isinstance(kind, type)):
             raise InputError(f"{value[CLASS]} in {name} is not a dataclass.")
-        members = ("propose", "learns") if hint is generators.Generator else ("domain", "student", "teacher")
+        members = ("propose", "learns") if hint is generators.Generator else SETUP
         if lacking := [member for member in members if not hasattr(kind, member)]:
             raise InputError(f"{value[CLASS]} cannot be the {name}: it lacks {' and '.join(lacking)}.")
         return _dataclass(kind, {key: x for key, x in value.items() if key != CLASS}, name, allow)
@@ -143,7 +148,7 @@ def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
         if value not in choices:
             raise InputError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r:.80}.")
         return value
-    if origin is tuple:
+    if origin in (tuple, list, collections.abc.Sequence):  # a tuple each time, because setups are hashed
         if not isinstance(value, list | tuple):
             raise InputError(f"{name} must be a list, not {value!r:.80}.")
         return tuple(from_plain(choices[0], x, name, allow) for x in value)
@@ -153,6 +158,11 @@ def from_plain(hint: Any, value: Json, name: str, allow: Iterable[str]) -> Any:
         return find(value, allow)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if hint is Any or not isinstance(hint, type):
+        raise InputError(
+            f"{name} is declared as {hint}, which cannot be read from a file: declare a number, a word, a function, a "
+            "dataclass, or a tuple of one kind of these."
+        )
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise InputError(f"{name} must be of type {hint.__name__}, not {value!r:.80}.")
     return value

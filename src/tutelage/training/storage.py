@@ -51,12 +51,12 @@ from tutelage.training.run import (
     write_config,
 )
 from tutelage.training.serialization import differences
-from tutelage.training.trackers import TENSORBOARD, WANDB
+from tutelage.training.trackers import TENSORBOARD, WANDB, WANDB_ID
 from tutelage.types import InputError, Json
 
 STAGED = ".tutelage-staged"
 
-_OLD = (LEVELS, ARCHIVE, TENSORBOARD, REPORT, "eval-*.csv", "episodes-*.csv", "*.gif", "*.damaged-*")
+_OLD = (LEVELS, ARCHIVE, TENSORBOARD, WANDB_ID, REPORT, "eval-*.csv", "episodes-*.csv", "*.gif", "*.damaged-*")
 """Files that a run does not have yet when it is published, so they belong to the old run."""
 
 

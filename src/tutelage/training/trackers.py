@@ -6,13 +6,17 @@ import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from uuid import uuid4
 
+from tutelage.files import write_atomically
 from tutelage.types import InputError, Json
 
 TrackerName = Literal["wandb", "tensorboard"]
 
 TENSORBOARD, WANDB = "tensorboard", "wandb"
 """Their directories inside the run directory."""
+
+WANDB_ID = f"{WANDB}/id"
 
 
 class Tracker(NamedTuple):
@@ -27,7 +31,11 @@ def tracker(name: TrackerName, directory: Path, config: Json) -> Tracker:
     """Start to track the run in `directory`."""
     package = tracking_package(name)
     if name == "wandb":
-        run = package.init(project="tutelage", name=str(directory), dir=str(directory), config=config)
+        identity = directory / WANDB_ID  # of the first time, so that a resumed run continues its curves
+        if not identity.exists():
+            write_atomically(identity, uuid4().hex[:8])
+        options = {"id": identity.read_text(), "resume": "allow", "config": config}
+        run = package.init(project="tutelage", name=str(directory), dir=str(directory), **options)
         return Tracker(lambda step, scalars: run.log(dict(scalars), step=step), run.finish)
     writer = package.Writer(str(directory / TENSORBOARD))
 

@@ -53,6 +53,7 @@ class Programs:
     def __init__(self, config: Config[Any]) -> None:
         """Build and trace a configuration, so that errors occur before anything is written."""
         self.config, evaluation = config, config.evaluation
+        config.check_saved()
         try:
             self.curriculum = config.curriculum()
             parts, devices = self.curriculum.parts, self.curriculum.mesh.size
@@ -83,7 +84,7 @@ class Programs:
         """Refuse a configuration that differs in more than its seed, its length and its storage; begin to compile."""
         config.check()
         if found := differences(_compiled(self.config), _compiled(config)):
-            raise InputError(f"These programs are another configuration's. They differ in {'; '.join(found)}.")
+            raise InputError(f"These programs were compiled for another configuration: {'; '.join(found)}.")
         self.curriculum.compile_ahead(self.shapes, jax.random.key(0))
 
 
@@ -261,7 +262,8 @@ def _loop(
 
     with ExitStack() as stack, mesh.noticing_loss():
         quiet = quiet or writer is None
-        bar = stack.enter_context(ProgressBar(run.title, config.total_steps, progress.steps, quiet))
+        total = min(config.expected_steps(), pause_at or config.total_steps)
+        bar = stack.enter_context(ProgressBar(run.title, total, progress.steps, quiet))
         while not progress.finished(config) and (pause_at is None or progress.steps < pause_at):
             start, before = time.perf_counter(), progress
             replay = replays(state, before.iteration)

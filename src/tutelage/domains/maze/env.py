@@ -152,7 +152,7 @@ class MazeEnv(Env):
 
 
 def wall_at(turn: int, env: MazeEnv, scene: Scene, state: State) -> jax.Array:
-    """bool[]: whether a wall is next to the agent, `turn` quarter turns right of its heading (1: at its right)."""
+    """f32[]: whether a wall is next to the agent, `turn` quarter turns right of its heading (1: at its right)."""
     row, column = state.agent + _heading(state.direction + turn)
     return scene.level.walls[row, column].astype(jnp.float32)
 

@@ -11,16 +11,14 @@ from tutelage.types import Domain
 __all__ = ["RacingDesign", "RacingEnv", "View", "domain"]
 
 
-def domain(
-    view: View = WHOLE_VIEW, design: RacingDesign = BEZIER_TRACKS, frames: int = 1000, start_east: bool = True
-) -> Domain:
+def domain(view: View = WHOLE_VIEW, design: RacingDesign = BEZIER_TRACKS, frames: int = 1000) -> Domain:
     """CarRacing with the paper's training rules, seen through `view`, on levels of `design`.
 
-    `frames` is the time limit in training, `start_east` the start of a track; test levels have their own rules.
+    `frames` is the time limit in training; test levels have their own rules.
     """
     return Domain(
         name="racing",
-        env=RacingEnv(frames=frames, view=view, start_east=start_east),
+        env=RacingEnv(frames=frames, view=view, start_east=design.start_east),
         design=design,
         suites={
             "f1": suite.f1(view),

@@ -98,6 +98,8 @@ class RacingDesign(Design):
     """Meters by which random tracks leave a circle, which is easier (paper: None, points anywhere in the disc)."""
     noise: int = 16
     """Random numbers that the teacher sees at each step (paper: 16; released code: 4)."""
+    start_east: bool = True
+    """Start at 0° as seen from the center (paper: yes; released code: at the first control point from the south)."""
     continuous: bool = False
     """Let the teacher place control points anywhere, by Beta distributions, instead of choosing cells of its sketch
     (released code: no)."""
@@ -230,7 +232,7 @@ class RacingDesign(Design):
         }
 
     def image(self, level: Level | CenterLine) -> jax.Array:
-        return image.birds_eye(track.road(level))
+        return image.birds_eye(track.road(level, self.start_east))
 
     def to_json(self, level: Level | CenterLine) -> Json:
         """{"points": [[x, y], …]} for control points, {"line": [[x, y, heading], …], "size": L} for a center line."""

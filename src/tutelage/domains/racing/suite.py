@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tutelage.domains.racing import original, track
+from tutelage.domains.racing import gymnasium_tracks, track
 from tutelage.domains.racing.design import RacingDesign
 from tutelage.domains.racing.env import RacingEnv, View, gymnasium_rules
 from tutelage.domains.racing.texture import Canvas
@@ -51,13 +51,6 @@ def circuits() -> tuple[Circuit, ...]:
         Circuit(name, entry["circuit"], entry["length"], entry["frames"], np.array(entry["points"]))
         for name, entry in json.loads(text).items()
     )
-
-
-def circuit(name: str) -> Circuit:
-    named = {each.name: each for each in circuits()}
-    if name not in named:
-        raise InputError(f"There is no circuit {name!r}. There are: {', '.join(named)}.")
-    return named[name]
 
 
 def basis(u: np.ndarray, n: int) -> np.ndarray:
@@ -119,7 +112,7 @@ def _held_out(number: int, key: Key) -> track.Level:
 def original_car_racing(view: View) -> tuple[TestLevel, ...]:
     """Gymnasium's own random tracks, a new one for each episode."""
     env = gymnasium_rules(RacingEnv(view=view, canvas=Canvas(extent=256.0)))
-    return (TestLevel("CarRacing", env, original.draw),)
+    return (TestLevel("CarRacing", env, gymnasium_tracks.draw),)
 
 
 def on_line(

@@ -8,7 +8,6 @@ Arrays have a static length L; the first `n` entries are real and indices wrap a
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -197,14 +196,6 @@ def from_points(points: ArrayLike) -> Level:
     return Level(jnp.asarray(padded, jnp.float32), jnp.int32(len(array)))
 
 
-def from_sketch(sketch: ArrayLike) -> Level:
-    """A level from a 10×10 sketch: a control point in the middle of each cell that is not zero."""
-    array = numbers(sketch, "cells of a sketch")
-    if array.shape != (SKETCH, SKETCH):
-        raise InputError(f"A sketch has {SKETCH} rows of {SKETCH} cells; got an array of shape {array.shape}.")
-    return from_points(np.asarray(cell_center(jnp.asarray(np.flatnonzero(array)))))
-
-
 def cell_center(cell: jax.Array) -> jax.Array:
     """f32[..., 2]: the middle of a sketch's cell, counted by rows, on the inner quarter of the field."""
     column_row = jnp.stack([cell % SKETCH, cell // SKETCH], -1)
@@ -238,28 +229,6 @@ def from_closed_line(points: ArrayLike, size: int) -> CenterLine:
     even = jnp.asarray(np.stack([np.interp(at, along, closed[:, k]) for k in (0, 1)], 1), jnp.float32)
     count = jnp.int32(size)
     return CenterLine(even, headings(even, count), count)
-
-
-def from_csv(path: str | Path, size: int) -> CenterLine:
-    """A center line from a CSV file of x and y; lines that begin with # and one header are skipped."""
-
-    def number(cell: str) -> float | None:
-        try:
-            return float(cell)
-        except ValueError:
-            return None
-
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as text: {error}.") from None
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    rows = [[number(cell) for cell in line.split(",")[:2]] for line in lines]
-    header = 1 if rows and set(rows[0]) == {None} else 0
-    for line, cells in zip(lines[header:], rows[header:], strict=True):
-        if len(cells) < 2 or None in cells:
-            raise InputError(f"{path}: expected two numbers, x and y, but found {line!r}.")
-    return from_closed_line(np.array(rows[header:], np.float64).reshape(-1, 2), size)
 
 
 def from_rows(rows: ArrayLike, size: int) -> CenterLine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tutelage.training.config import Setup
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.presets.racing import RacingSetup
-from tutelage.training.serialization import LIBRARY, imported
+from tutelage.training.serialization import LIBRARY, SETUP, imported
 from tutelage.types import InputError
 
 SETUPS: dict[str, type[Setup]] = {setup.name: setup for setup in (MazeSetup, RacingSetup)}
@@ -24,7 +24,7 @@ def setup_named(name: str) -> type[Setup]:
     if not module or not attribute or module.startswith("."):
         raise InputError(f"A domain of your own is named module:Class, as in my_maze:Setup; got {name!r}.")
     found: type[Setup] = imported(name)
-    missing = [part for part in ("name", "domain", "student", "preset") if not hasattr(found, part)]
+    missing = [part for part in (*SETUP, "preset") if not hasattr(found, part)]
     if missing:
         raise InputError(f"{name} is not a Setup: it lacks {', '.join(missing)}.")
     return found

@@ -32,18 +32,16 @@ class RacingSetup:
     design: Annotated[RacingDesign, OmitArgPrefixes] = BEZIER_TRACKS
     frames: int = 1000
     """Frames after which an episode ends (paper: 1000); an action is held for 8."""
-    start_east: bool = True
-    """Start at 0° as seen from the center (paper: yes; released code: at the first control point from the south)."""
     kernels: tuple[int, ...] = (2, 2, 2, 2, 3, 3)
-    """Of the student's convolutions (paper: 2 2 2 2 3 3; released code: 4 3 3 3 3 3)."""
+    """Sizes of the student's convolutions (paper: 2 2 2 2 3 3; released code: 4 3 3 3 3 3)."""
     strides: tuple[int, ...] = (2, 2, 2, 2, 1, 1)
-    """Of the same (paper: 2 2 2 2 1 1)."""
+    """Strides of the student's convolutions (paper: 2 2 2 2 1 1)."""
     channels: tuple[int, ...] = (8, 16, 32, 64, 128, 256)
-    """Of the same (paper: 8 16 32 64 128 256)."""
+    """Channels of the student's convolutions (paper: 8 16 32 64 128 256)."""
     head: tuple[int, ...] = (256, 256)
     """Hidden layers of policy and value (paper, as we read it: 256 256; released code: 100)."""
     scale: float = 2**0.5
-    """Of the policy's last layer when training begins (released code: √2)."""
+    """Gain of the policy's last layer at initialization (released code: √2)."""
     lean: tuple[float, ...] = (0.0, 0.0, 0.0)
     """Where the untrained policy steers, accelerates and brakes: 0 in the middle, below 0 less (released code: 0)."""
     centered_pixels: bool = False
@@ -51,7 +49,7 @@ class RacingSetup:
 
     def domain(self) -> Domain:
         """The tracks, and the car on them."""
-        return racing.domain(self.view, self.design, self.frames, self.start_east)
+        return racing.domain(self.view, self.design, self.frames)
 
     def student(self, domain: Domain) -> Network:
         """Convolutions and two heads."""
@@ -121,8 +119,7 @@ def _released(method: Method) -> Config[RacingSetup]:
         paper,
         setup=RacingSetup(
             view=View(stack=4, zoom=False),
-            design=RacingDesign(disc=False, spacing=RELEASED_SPACING, noise=4),
-            start_east=False,
+            design=RacingDesign(disc=False, spacing=RELEASED_SPACING, noise=4, start_east=False),
             kernels=(4, 3, 3, 3, 3, 3),
             head=(100,),
             centered_pixels=True,
