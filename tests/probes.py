@@ -266,8 +266,8 @@ def iteration(env: Env, network: Network, settings: ppo.PPO, batch: int, length:
             env,
             network,
             network.pack(learner.params),
-            mesh.own(jax.random.split(play_key, batch)),
-            mesh.own(queues),
+            mesh.shard(jax.random.split(play_key, batch)),
+            mesh.shard(queues),
             length,
             bootstrap_on_truncation=settings.bootstrap_on_truncation,
         )
@@ -282,7 +282,7 @@ def iteration(env: Env, network: Network, settings: ppo.PPO, batch: int, length:
 def gathered(rollout: Rollout) -> Rollout:
     """The whole rollout, put together from every device's envs."""
     by_env = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), rollout._replace(last_value=rollout.last_value[None]))
-    together = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), mesh.whole(by_env))
+    together = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), mesh.gather(by_env))
     return together._replace(last_value=together.last_value[0])
 
 

@@ -60,14 +60,14 @@ def measure(domain, queues, reward=REWARD, action=ACTION, devices=None):
     )
 
     def on_device(queues, *played):
-        own = [jax.vmap(mesh.own)(x) for x in played]
+        own = [jax.vmap(mesh.shard)(x) for x in played]
         reward, done, first, action = (jnp.swapaxes(x, 1, 2) for x in own)
         none = jnp.zeros(reward.shape)
         rollout = Rollout((), first, action, none, none, reward, done, jnp.zeros_like(done), none, none[:, 0])
         episodes = jax.vmap(jax.vmap(partial(returns.episodes, solved_above=metrics.solved_threshold(domain))))(
             *own[:2]
         )
-        return metrics.level_metrics(domain, jax.vmap(mesh.own)(queues), rollout, episodes)
+        return metrics.level_metrics(domain, jax.vmap(mesh.shard)(queues), rollout, episodes)
 
     run = jax.jit(mesh.on_devices(on_device, mesh.make_mesh(2, devices)), compiler_options=SOON)
     return {name: float(x) for name, x in run(queues, reward, done, first, action).items()}

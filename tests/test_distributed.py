@@ -14,6 +14,7 @@ from short_runs import content
 
 from tutelage.cli import main
 from tutelage.learning import mesh
+from tutelage.training import processes
 from tutelage.training.train import resume, train
 from tutelage.types import InputError
 
@@ -114,8 +115,8 @@ def test_processes_that_cannot_be_found_get_a_sentence(capsys):
 
 
 def test_alone_a_process_leads_and_waits_for_nobody():
-    assert mesh.leads()
-    assert mesh.from_first([1]) == [1]
-    with pytest.raises(InputError, match="mine"), mesh.together():
+    assert processes.is_main()
+    assert processes.broadcast_from_main([1]) == [1]
+    with pytest.raises(InputError, match="mine"), processes.fail_together():
         raise InputError("mine")
-    assert int(mesh.highest(15, mesh.make_mesh(2))) == 15
+    assert int(processes.global_max(15, mesh.make_mesh(2))) == 15

@@ -24,8 +24,8 @@ def test_own_and_whole_are_inverse_for_arrays_and_keys():
     keys = jax.random.split(jax.random.key(0), 4)
 
     def there_and_back(tree, keys):
-        assert mesh.own(tree)["a"].shape == (4 // mesh.count(), 3)
-        return mesh.whole(mesh.own(tree)), mesh.whole(jax.vmap(jax.random.uniform)(mesh.own(keys)))
+        assert mesh.shard(tree)["a"].shape == (4 // mesh.count(), 3)
+        return mesh.gather(mesh.shard(tree)), mesh.gather(jax.vmap(jax.random.uniform)(mesh.shard(keys)))
 
     for devices in (1, 2):
         run = jax.jit(mesh.on_devices(there_and_back, mesh.make_mesh(4, devices)))
@@ -35,7 +35,7 @@ def test_own_and_whole_are_inverse_for_arrays_and_keys():
 
 
 def test_means_are_of_all_devices():
-    on_two = jax.jit(mesh.on_devices(lambda values: mesh.mean(mesh.own(values).mean()), mesh.make_mesh(2)))
+    on_two = jax.jit(mesh.on_devices(lambda values: mesh.mean(mesh.shard(values).mean()), mesh.make_mesh(2)))
     assert_allclose(on_two(jnp.array([1.0, 4.0])), 2.5)
 
 

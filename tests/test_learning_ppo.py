@@ -167,7 +167,7 @@ def _parts(units: int, parts: int, devices: int) -> np.ndarray:
     def run(key: jax.Array) -> jax.Array:
         mine = ppo.shuffled(key, units // mesh.count(), parts)
         first = jax.lax.axis_index(mesh.AXIS) * (units // mesh.count())
-        return mesh.whole((mine + first).T).T
+        return mesh.gather((mine + first).T).T
 
     return np.sort(compiled(run, devices, devices)(jax.random.key(3)), axis=1)
 

@@ -147,7 +147,7 @@ def _updated(batches: list[np.ndarray], devices: int) -> RunningMoments:
     def over_all(batches: list[jax.Array]) -> RunningMoments:
         moments = zero_moments()
         for values in batches:
-            moments = update_moments(moments, mesh.own(values))
+            moments = update_moments(moments, mesh.shard(values))
         return moments
 
     return jax.jit(mesh.on_devices(over_all, mesh.make_mesh(4, devices)))([jnp.asarray(x) for x in batches])

@@ -188,7 +188,7 @@ def _beside(envs: slice, devices: int) -> Rollout:
 
     def run(keys: Key, levels: Level) -> Rollout:
         rollout, _ = collect_rollout(
-            Diary(), network, params, mesh.own(keys), mesh.own(levels), 12, bootstrap_on_truncation=True
+            Diary(), network, params, mesh.shard(keys), mesh.shard(levels), 12, bootstrap_on_truncation=True
         )
         return gathered(rollout)
 

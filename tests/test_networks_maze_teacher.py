@@ -210,10 +210,10 @@ def test_learning_on_two_devices_equals_plain_on_one():
 
     def learn(network: Network, params: Any, rollout: Any) -> Any:
         def own(x: jax.Array) -> jax.Array:
-            return jnp.swapaxes(mesh.own(jnp.swapaxes(x, 0, 1)), 0, 1)
+            return jnp.swapaxes(mesh.shard(jnp.swapaxes(x, 0, 1)), 0, 1)
 
         learner = ppo.init(config, network, jax.random.key(0), rollout.obs)._replace(params=params)
-        last_value = mesh.own(rollout.last_value)
+        last_value = mesh.shard(rollout.last_value)
         rollout = jax.tree.map(own, rollout._replace(last_value=rollout.value))._replace(last_value=last_value)
         learner, metrics = ppo.update(
             config, network, learner, rollout, ppo.estimate(config, learner, rollout), jax.random.key(5)

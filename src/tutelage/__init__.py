@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from tutelage.curriculum.parts import Parts as Parts
     from tutelage.evaluation.evaluate import Evaluator as Evaluator
     from tutelage.learning.mesh import use_cores as use_cores
-    from tutelage.learning.mesh import use_processes as use_processes
     from tutelage.learning.network import Network as Network
     from tutelage.learning.ppo import PPO as PPO
     from tutelage.training.config import Config as Config
     from tutelage.training.presets.maze import MazeSetup as MazeSetup
     from tutelage.training.presets.racing import RacingSetup as RacingSetup
+    from tutelage.training.processes import use_processes as use_processes
     from tutelage.training.run import Run as Run
     from tutelage.training.train import resume as resume
     from tutelage.training.train import train as train
@@ -42,10 +42,11 @@ _HOMES = {
     "tutelage.curriculum.methods": ("METHODS", "Method"),
     "tutelage.curriculum.parts": ("Parts",),
     "tutelage.evaluation.evaluate": ("Evaluator",),
-    "tutelage.learning.mesh": ("use_cores", "use_processes"),
+    "tutelage.learning.mesh": ("use_cores",),
     "tutelage.learning.network": ("Network",),
     "tutelage.learning.ppo": ("PPO",),
     "tutelage.training.config": ("Config",),
+    "tutelage.training.processes": ("use_processes",),
     "tutelage.training.presets.maze": ("MazeSetup",),
     "tutelage.training.presets.racing": ("RacingSetup",),
     "tutelage.training.run": ("Run",),

@@ -61,8 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _end(code: int, sentence: str) -> None:
     print(f"tutelage: {sentence}", file=sys.stderr)
-    if mesh := sys.modules.get("tutelage.learning.mesh"):
-        mesh.leave(code)
+    if processes := sys.modules.get("tutelage.training.processes"):
+        processes.exit_process(code)
     raise SystemExit(code)
 
 

@@ -25,14 +25,15 @@ from tutelage.cli.options import check_directory
 from tutelage.curriculum.curator import Curator
 from tutelage.curriculum.methods import METHODS, Method
 from tutelage.files import read_json, write_atomically
-from tutelage.learning import mesh
-from tutelage.learning.mesh import cores, use_cores, use_processes
+from tutelage.learning.mesh import cores, use_cores
 from tutelage.studies.jobs import Job, run_jobs
 from tutelage.studies.local import LocalProcesses
 from tutelage.studies.study import StudyRun
+from tutelage.training import processes
 from tutelage.training.compilation import keep_programs
 from tutelage.training.config import Config, PresetName, S, checked_name
 from tutelage.training.presets import setup_named
+from tutelage.training.processes import use_processes
 from tutelage.training.run import CONFIG, Run, config_file, read_config
 from tutelage.training.serialization import differences, find, flat, is_function, name_of
 from tutelage.training.storage import check_free
@@ -114,8 +115,8 @@ class Train(Generic[S]):
         out = self.out or Path("runs") / f"{config.setup.name}-{config.method.name}-{origin}"
         seeds = range(config.seed, config.seed + (self.seeds or 1))
         directories = {seed: out if self.seeds is None else out / f"seed-{seed}" for seed in seeds}
-        with mesh.together():
-            if mesh.leads():
+        with processes.fail_together():
+            if processes.is_main():
                 check_directory(out, "--out")
                 if self.seeds is not None:
                     if config_file(out).exists():
@@ -151,7 +152,7 @@ class Train(Generic[S]):
         devices, alone = self.config.devices, jax.default_backend() == "cpu" and jax.process_count() == 1
         at_once = min(len(seeds), cores() // max(devices, 1)) if alone else 1
         group = Group(out, self.config, tuple(seeds), devices or max(1, cores() // max(at_once, 1)))
-        if mesh.leads():
+        if processes.is_main():
             group.with_earlier(self.allow).write()
         if at_once > 1:
             print(f"{len(seeds)} seeds, {at_once} at a time with {group.cpus} core(s) each.")
@@ -343,7 +344,7 @@ def functions_by_name() -> ConstructorRegistry:
 
 
 def _ended(run: Run) -> None:
-    if not mesh.leads():
+    if not processes.is_main():
         return
     saved = run.saved()
     if saved is None or saved.progress.finished(run.config):
@@ -359,5 +360,5 @@ def _stopped(run: Run) -> None:
 
 def _print(sentence: str) -> None:
     """Print in the first process only."""
-    if mesh.leads():
+    if processes.is_main():
         print(sentence)

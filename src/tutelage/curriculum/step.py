@@ -128,7 +128,7 @@ def _keys(key: Key) -> _Keys:
 
 
 def _explore(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[State, Metrics]:
-    level_keys = mesh.own(jax.random.split(keys.levels, parts.num_envs))
+    level_keys = mesh.shard(jax.random.split(keys.levels, parts.num_envs))
     queues, trace = method.generator.propose(parts, state.generator, level_keys)
     queues = jax.tree.map(lambda x: jnp.broadcast_to(x, (method.students, *x.shape)), queues)  # same for all
     levels = jax.tree.map(lambda x: x[:, :, 0], queues)
@@ -154,15 +154,15 @@ def _exploit(method: Method, parts: Parts, state: State, keys: _Keys) -> tuple[S
     choose = partial(curation.sample, method.curator, count=parts.num_envs)
     slots = jax.vmap(choose)(state.buffers, _student_keys(method, keys.levels))  # [S, B]
     replayed = jax.vmap(lambda buffer, slots: jax.tree.map(lambda x: x[slots], buffer.entries))(state.buffers, slots)
-    levels = jax.vmap(mesh.own)(replayed.level)
+    levels = jax.vmap(mesh.shard)(replayed.level)
     queues = _queues(levels)
     students, experience = _collect(method, parts, state.students, queues, keys.play, learns=True)
     metrics = _measure(parts, queues, experience, "replayed")
 
-    returns_whole = jax.vmap(mesh.whole)(experience.scored.best_return)
+    returns_whole = jax.vmap(mesh.gather)(experience.scored.best_return)
     buffers, best = jax.vmap(curation.update_best_return)(state.buffers, slots, returns_whole)
-    scores = _scores(method, parts, experience, levels, jax.vmap(mesh.own)(best))
-    buffers = jax.vmap(curation.rescore)(buffers, slots, jax.vmap(mesh.whole)(scores))
+    scores = _scores(method, parts, experience, levels, jax.vmap(mesh.shard)(best))
+    buffers = jax.vmap(curation.rescore)(buffers, slots, jax.vmap(mesh.gather)(scores))
     metrics |= {"replayed/score": mesh.mean(scores[0].mean()), "replayed/distinct": distinct_share(slots[0])}
 
     students, learned = _train(method, parts, students, experience, keys.students)
@@ -188,7 +188,7 @@ def _collect(
     solved_above = solved_threshold(parts.domain)
 
     def one(learner: Learner, queues: Level, key: Key) -> tuple[Learner, _Experience]:
-        keys = mesh.own(jax.random.split(key, parts.num_envs))
+        keys = mesh.shard(jax.random.split(key, parts.num_envs))
         weights = parts.student.pack(learner.params)
         rollout, _ = collect_rollout(
             env,
@@ -238,7 +238,7 @@ def _edited(method: Method, parts: Parts, levels: Level, key: Key) -> Level:
 
         return lax.scan(once, level, jax.random.split(key, method.edits))[0]
 
-    keys = jax.vmap(lambda key: mesh.own(jax.random.split(key, parts.num_envs)))(_student_keys(method, key))
+    keys = jax.vmap(lambda key: mesh.shard(jax.random.split(key, parts.num_envs)))(_student_keys(method, key))
     return jax.vmap(jax.vmap(edit))(levels, keys)
 
 
@@ -287,7 +287,7 @@ def _insert(
     best = jnp.maximum(known, experience.scored.best_return)
     scores = _scores(method, parts, experience, levels, best, regret)
     lineage = () if parents is None else (parents.generation + 1, parents.id)
-    arriving = jax.vmap(jax.vmap(curation.entry))(*jax.vmap(mesh.whole)((levels, scores, best)), *lineage)
+    arriving = jax.vmap(jax.vmap(curation.entry))(*jax.vmap(mesh.gather)((levels, scores, best)), *lineage)
     return jax.vmap(partial(curation.insert, method.curator))(buffers, arriving)
 
 

@@ -202,7 +202,7 @@ def shuffled(key: Key, size: int, num_minibatches: int) -> Int[Array, "num_minib
             f"recurrent) on each of {mesh.count()} devices evenly; choose a number of minibatches that divides {size}."
         )
     rows = size // num_minibatches
-    order = jnp.argsort(mesh.own(jax.random.uniform(key, (mesh.count() * rows, num_minibatches))), axis=1)
+    order = jnp.argsort(mesh.shard(jax.random.uniform(key, (mesh.count() * rows, num_minibatches))), axis=1)
     return (order + num_minibatches * jnp.arange(rows)[:, None]).T
 
 

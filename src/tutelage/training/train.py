@@ -25,6 +25,7 @@ from tutelage.curriculum.step import State
 from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
+from tutelage.training import processes
 from tutelage.training.config import Config
 from tutelage.training.progress import ProgressBar
 from tutelage.training.run import EPISODES, EVALUATIONS, METRICS, TIMING, Progress, Run
@@ -124,8 +125,8 @@ def train(
     directory = Path(directory)
     if pause_at is not None and pause_at < 1:
         raise InputError(f"pause_at must be at least 1, not {pause_at}.")
-    with mesh.together():
-        if mesh.leads():
+    with processes.fail_together():
+        if processes.is_main():
             check_free(directory, overwrite=overwrite)
             if track:
                 tracking_package(track)
@@ -134,8 +135,8 @@ def train(
     run = Run(directory, replace(config, devices=programs.curriculum.mesh.size))
     state, writer = programs.curriculum.init(_keys(config)[0]), None
     with stop_requests() if requests is None else nullcontext(requests) as requests, ExitStack() as stack:
-        with mesh.together():
-            if mesh.leads():
+        with processes.fail_together():
+            if processes.is_main():
                 stack.enter_context(writing(directory))
                 check_free(directory, overwrite=overwrite)  # another process may have been quicker
                 writer = stack.enter_context(closing(RunWriter.create(run, programs.names, state)))
@@ -188,8 +189,8 @@ def resume(
     with stop_requests() if requests is None else nullcontext(requests) as requests, ExitStack() as stack:
         state: Any = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), programs.shapes)
         progress, writer, devices = Progress(), None, programs.curriculum.mesh.size
-        with mesh.together():
-            if mesh.leads():
+        with processes.fail_together():
+            if processes.is_main():
                 stack.enter_context(writing(run.directory))
                 writer, state, progress = RunWriter.reopen(
                     run, config, programs.names, programs.shapes, repair_logs=repair_logs
@@ -200,7 +201,7 @@ def resume(
                         f"This run began on {config.devices} devices and continues on {devices}: sums are rounded "
                         "differently, so it will not be the same bit for bit."
                     )
-        state, counts = mesh.from_first((state, np.array(progress, np.int64)))
+        state, counts = processes.broadcast_from_main((state, np.array(progress, np.int64)))
         state, progress = programs.curriculum.place(state), Progress(*map(int, counts))
         return _loop(Run(run.directory, config), writer, programs, state, progress, track, quiet, requests, pause_at)
 
@@ -260,7 +261,7 @@ def _loop(
         bar.update(played.steps, scalars)
         return now
 
-    with ExitStack() as stack, mesh.noticing_loss():
+    with ExitStack() as stack, processes.detect_lost_process():
         quiet = quiet or writer is None
         total = min(config.expected_steps(), pause_at or config.total_steps)
         bar = stack.enter_context(ProgressBar(run.title, total, progress.steps, quiet))
@@ -270,7 +271,11 @@ def _loop(
             if replay not in compiled:
                 compiled.add(replay)
                 bar.stage("compiling …")
-            asked = mesh.highest(requests[0] if requests else 0, curriculum.mesh) if jax.process_count() > 1 else None
+            asked = (
+                processes.global_max(requests[0] if requests else 0, curriculum.mesh)
+                if jax.process_count() > 1
+                else None
+            )
             state, metrics = curriculum.dispatch(state, jax.random.fold_in(train_key, before.iteration), replay)
             progress = _advanced(before, config, curriculum, replay)
             if waiting:
@@ -313,9 +318,9 @@ def _loop(
             if checkpoint and writer:
                 writer.checkpoint(state, progress, archive=archive)
             if stopping and not last:
-                with mesh.together():
+                with processes.fail_together():
                     raise Stopped(stopping)
-        with mesh.together():
+        with processes.fail_together():
             pass  # wait until all is written
     return run
 
