@@ -329,7 +329,7 @@ def test_halving_goes_on_with_the_best_and_is_the_same_after_a_stop(tmp_path, mo
     elsewhere = [replace(run, directory=tmp_path / "elsewhere" / run.variant / str(run.seed)) for run in runs]
     waiting = [job for job in plan(elsewhere, selection, out).jobs if job.status == "waiting"]
     assert {(job.run.variant, job.pause_at) for job in waiting} == {("broken", 1000)}, "the tables know the others"
-    assert plan(elsewhere, selection, out, failed=[run.key for run in runs if run.variant == "broken"]).ranking == (
+    assert plan(elsewhere, selection, out, failed=[run.id for run in runs if run.variant == "broken"]).ranking == (
         found.ranking
     )
     assert waiting[0].run.command(1000)[-2:] == ["--pause-at", "1000"]

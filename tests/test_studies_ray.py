@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from short_runs import content
 
-from tutelage.studies.cluster import RayTasks, run_here
+from tutelage.studies.ray_tasks import RayTasks, run_here
 from tutelage.studies.study import Resources, Study, StudyRun
 from tutelage.types import InputError
 

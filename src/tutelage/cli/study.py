@@ -14,9 +14,9 @@ from tyro.conf import Positional, subcommand
 
 from tutelage.cli.jobs import conclude, table_of, watching
 from tutelage.cli.train import parse
-from tutelage.studies.cluster import RayTasks
 from tutelage.studies.jobs import Executor
 from tutelage.studies.local import LocalProcesses
+from tutelage.studies.ray_tasks import RayTasks
 from tutelage.studies.results import collect
 from tutelage.studies.selection import Plan, Ranked, plan, run_study
 from tutelage.studies.study import Resources, Study, StudyRun

@@ -1,7 +1,8 @@
 """Running many runs: start those that wait, watch those that run, and stop all of them on request.
 
-An `Executor` runs them: in processes on the cores of this machine (`local`), or as tasks of a Ray cluster (`cluster`).
-A run that has begun is resumed, and a finished one is skipped, so the same command continues after a stop.
+An `Executor` runs them: in processes on the cores of this machine (`local`), or as tasks of a Ray cluster
+(`ray_tasks`). A run that has begun is resumed, and a finished one is skipped, so the same command continues after a
+stop.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ import numpy as np
 from tutelage.analysis.policies import COLUMNS
 from tutelage.analysis.results import CONFIGS, EVAL, LEVELS, RUNS, TRAINING, WHO, RunResults, Snapshot
 from tutelage.files import csv_text, read_csv, read_json, write_atomically
-from tutelage.studies.study import StudyRun
+from tutelage.studies.study import RunId, StudyRun
 from tutelage.training.run import EPISODE_COLUMNS, EPISODES, EVALUATION_COLUMNS, EVALUATIONS, PROGRESS, Row
 from tutelage.types import InputError, Json
 
@@ -44,8 +44,8 @@ COLUMNS_OF = {
 }
 """Columns of each table after `WHO`; columns that only some runs have follow."""
 
-Table = dict[tuple[str, int], list[Row]]
-"""The rows of each variant and seed."""
+Table = dict[RunId, list[Row]]
+"""The rows of each run."""
 
 
 def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
@@ -62,13 +62,13 @@ def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
             about[CONFIGS][each.variant] = results.run.config.to_json()
             if results.snapshots:
                 about[LEVELS][each.variant] = [_sample(results.snapshots[-1])]
-            before = tables[RUNS].get(each.key)
+            before = tables[RUNS].get(each.id)
             if before is None or int(before[0]["steps"]) <= found[RUNS][0]["steps"]:
                 for name, rows in found.items():
-                    tables[name][each.key] = rows
+                    tables[name][each.id] = rows
     if not tables[RUNS]:
         raise InputError("None of the study's runs has begun: run the study first.")
-    order = [*dict.fromkeys([each.key for each in runs] + [*tables[RUNS]])]
+    order = [*dict.fromkeys([each.id for each in runs] + [*tables[RUNS]])]
     for name, table in tables.items():
         rows = [row for key in order for row in table.get(key, ())]
         columns = [*WHO, *COLUMNS_OF[name]]
@@ -90,13 +90,13 @@ def read_table(path: Path) -> Table:
     return table
 
 
-def reached_in(results: Path, runs: Sequence[StudyRun]) -> dict[tuple[str, int], tuple[int, bool]]:
+def reached_in(results: Path, runs: Sequence[StudyRun]) -> dict[RunId, tuple[int, bool]]:
     """Steps of these runs in the tables in `results`, and whether they are finished; only with the same options."""
     rows = {key: rows[-1] for key, rows in read_table(results / RUNS).items()}
     return {
-        each.key: (int(row["steps"]), row["finished"] == "True")
+        each.id: (int(row["steps"]), row["finished"] == "True")
         for each in runs
-        if (row := rows.get(each.key)) and row.get("options", "") in ("", shlex.join(each.options))
+        if (row := rows.get(each.id)) and row.get("options", "") in ("", shlex.join(each.options))
     }
 
 
@@ -105,7 +105,7 @@ def evaluations(runs: Sequence[StudyRun], results: Path | None = None) -> Table:
     table = read_table(results / EVALUATIONS) if results else {}
     for each in runs:
         if each.begun:
-            table[each.key] = max(each.load().evaluations(), table.get(each.key, []), key=len)
+            table[each.id] = max(each.load().evaluations(), table.get(each.id, []), key=len)
     return table
 
 

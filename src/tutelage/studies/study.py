@@ -21,6 +21,9 @@ from tutelage.types import InputError
 
 Options = Mapping[str, Any]
 
+RunId = tuple[str, int]
+"""A variant and a seed."""
+
 MOST_SEEDS = 10_000
 MOST_DRAWS = 10_000
 
@@ -85,7 +88,7 @@ class StudyRun:
     """Replace an existing run instead of resuming it."""
 
     @property
-    def key(self) -> tuple[str, int]:
+    def id(self) -> RunId:
         return self.variant, self.seed
 
     @property
