@@ -17,7 +17,7 @@ from made_up_runs import made_up_config, write_run
 from tutelage.cli.study import Commands, RunStudy, Status, check
 from tutelage.cli.train import parse
 from tutelage.files import Tally, csv_text, write_atomically
-from tutelage.studies.jobs import Job, last_steps, run_jobs
+from tutelage.studies.jobs import Job, last_progress, run_jobs
 from tutelage.studies.local import claimed_cores
 from tutelage.studies.results import collect, reached_in
 from tutelage.studies.selection import plan, run_study
@@ -140,11 +140,31 @@ def test_options_are_checked_before_anything_runs(options, sentence, tmp_path):
 
 def test_the_end_of_a_log_says_how_far_a_run_has_come(tmp_path):
     log = tmp_path / "metrics.csv"
-    assert last_steps(log) == 0
+    assert last_progress(log) == Progress()
     log.write_text("iteration,steps,updates\n")
-    assert last_steps(log) == 0
-    log.write_text("iteration,steps,updates\n" + "".join(f"{i},{256 * i},0\n" for i in range(1, 9000)) + "9000,23")
-    assert last_steps(log) == 256 * 8999, "a row that is still being written does not count"
+    assert last_progress(log) == Progress()
+    log.write_text("iteration,steps,updates\n" + "".join(f"{i},{256 * i},{i},1\n" for i in range(1, 9000)) + "9000,23")
+    assert last_progress(log) == (8999, 256 * 8999, 8999), "a row that is still being written does not count"
+
+
+@pytest.mark.parametrize(
+    ("lengths", "pause_at", "minutes"),
+    [
+        ({"total_steps": 20_000}, None, 3),
+        ({"total_steps": 20_000}, 50_000, 3),
+        ({"total_steps": 100_000, "total_updates": 100}, None, 3),
+        ({"total_steps": 100_000, "total_updates": 100}, 10_000, 0.5),
+    ],
+)
+def test_the_time_left_is_until_the_end_or_the_pause(lengths, pause_at, minutes, tmp_path, monkeypatch):
+    """After 4 and 8 iterations of 1000 steps and 5 updates, a minute apart."""
+    monkeypatch.setattr("time.monotonic", iter([60.0, 120.0]).__next__)
+    run = StudyRun("dr", 0, tmp_path / "seed-0", ("dr",))
+    job = Job(run, pause_at, "running", task=Ended(0))
+    for iterations in (4, 8):
+        write_run(run.directory, iterations=iterations, config=replace(made_up_config("dr", 0), **lengths))
+        job.look()
+    assert (job.share, job.left) == pytest.approx((0.4, 60 * minutes))
 
 
 def finish(run: StudyRun, iterations: int) -> None:

@@ -64,8 +64,8 @@ def table_of(jobs: Sequence[Job]) -> Table:
 
 def _cell(job: Job) -> str:
     words: list[str] = [job.status]
-    if job.status not in ("done", "in results", "failed") and job.steps and job.total_steps:
-        words.append(f"{min(1.0, job.steps / job.total_steps):.0%}")
+    if job.status not in ("done", "in results", "failed") and job.share:
+        words.append(f"{job.share:.0%}")
     if job.status == "running":
         words += [job.place] if job.place else []
         words += [f"{job.left / 60:.0f} min left"] if job.left is not None else []

@@ -92,7 +92,7 @@ class Status(_File):
 
     def run(self) -> None:
         found = self.plan()
-        jobs = [replace(job, status="begun") if job.status == "waiting" and job.steps else job for job in found.jobs]
+        jobs = [replace(job, status="begun") if job.status == "waiting" and job.share else job for job in found.jobs]
         Console().print(table_of(jobs))
         _show_ranking(found.ranking)
 

@@ -11,10 +11,12 @@ import random
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tutelage.training.config import Config
 from tutelage.training.run import Progress, Run, config_file
 from tutelage.training.serialization import from_plain
 from tutelage.types import InputError
@@ -103,6 +105,12 @@ class StudyRun:
 
     def load(self) -> Run:
         return Run.load(self.directory, self.allow)
+
+    def config(self) -> Config[Any] | None:
+        """The configuration it began with; None if it has not begun, or cannot be read, as its process will report."""
+        with suppress(InputError):
+            return self.load().config if self.begun else None
+        return None
 
     def progress(self) -> tuple[Progress, bool]:
         """The saved progress, and whether the run is finished."""
