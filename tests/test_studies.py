@@ -1,29 +1,42 @@
 """Studies: one file becomes many commands, runs go on after a stop, and results are tidy."""
 
 import csv
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from made_up_curricula import entry, write_snapshot
 from made_up_runs import made_up_config, write_run
 
-from tutelage.cli.study import Commands, RunStudy, Status, check
+from tutelage.cli.study import Commands, Results, RunStudy, Status, check
 from tutelage.cli.train import parse
 from tutelage.files import Tally, csv_text, write_atomically
-from tutelage.studies.jobs import Job, last_steps, run_jobs
+from tutelage.studies.jobs import Job, last_progress, run_jobs
 from tutelage.studies.local import claimed_cores
-from tutelage.studies.results import collect, reached_in
+from tutelage.studies.results import collect, evaluations, reached_in
 from tutelage.studies.selection import plan, run_study
 from tutelage.studies.study import Selection, Study, StudyRun
 from tutelage.training import checkpoints
-from tutelage.training.run import EVALUATION_COLUMNS, EVALUATIONS, LEVELS, METRICS, POLICY, TIMING, Progress
+from tutelage.training.run import (
+    CONFIG,
+    EVALUATION_COLUMNS,
+    EVALUATIONS,
+    LEVELS,
+    METRICS,
+    POLICY,
+    TIMING,
+    Progress,
+    write_config,
+)
 from tutelage.types import InputError
 
 SMALL = """
@@ -140,11 +153,31 @@ def test_options_are_checked_before_anything_runs(options, sentence, tmp_path):
 
 def test_the_end_of_a_log_says_how_far_a_run_has_come(tmp_path):
     log = tmp_path / "metrics.csv"
-    assert last_steps(log) == 0
+    assert last_progress(log) == Progress()
     log.write_text("iteration,steps,updates\n")
-    assert last_steps(log) == 0
-    log.write_text("iteration,steps,updates\n" + "".join(f"{i},{256 * i},0\n" for i in range(1, 9000)) + "9000,23")
-    assert last_steps(log) == 256 * 8999, "a row that is still being written does not count"
+    assert last_progress(log) == Progress()
+    log.write_text("iteration,steps,updates\n" + "".join(f"{i},{256 * i},{i},1\n" for i in range(1, 9000)) + "9000,23")
+    assert last_progress(log) == (8999, 256 * 8999, 8999), "a row that is still being written does not count"
+
+
+@pytest.mark.parametrize(
+    ("lengths", "pause_at", "minutes"),
+    [
+        ({"total_steps": 20_000}, None, 3),
+        ({"total_steps": 20_000}, 50_000, 3),
+        ({"total_steps": 100_000, "total_updates": 100}, None, 3),
+        ({"total_steps": 100_000, "total_updates": 100}, 10_000, 0.5),
+    ],
+)
+def test_the_time_left_is_until_the_end_or_the_pause(lengths, pause_at, minutes, tmp_path, monkeypatch):
+    """After 4 and 8 iterations of 1000 steps and 5 updates, a minute apart."""
+    monkeypatch.setattr("time.monotonic", iter([60.0, 120.0]).__next__)
+    run = StudyRun("dr", 0, tmp_path / "seed-0", ("dr",))
+    job = Job(run, pause_at, "running", task=Ended(0))
+    for iterations in (4, 8):
+        write_run(run.directory, iterations=iterations, config=replace(made_up_config("dr", 0), **lengths))
+        job.look()
+    assert (job.share, job.left) == pytest.approx((0.4, 60 * minutes))
 
 
 def finish(run: StudyRun, iterations: int) -> None:
@@ -195,6 +228,61 @@ def test_results_of_several_machines_become_one(tmp_path, capsys):
     (out / "runs.csv").write_text("name,age\nme,5\n")
     with pytest.raises(InputError, match="is no table of a study's results"):
         collect(here, out)
+
+
+def test_rows_of_other_options_are_left_out(tmp_path, capsys):
+    out, plain = tmp_path / "small", SMALL.replace("seeds = 2", "seeds = 3")
+    there = Study.read(study_of(plain, tmp_path)).runs(tmp_path / "there")
+    for run in there:
+        finish(run, 3)
+        write_snapshot(run.load(), 9, [entry(run.load(), 1, 0.5)])
+    collect(there, out)
+    before = tables(out)
+    assert json.loads((out / "levels.json").read_text()).keys() == {"dr", "plr-warm"}
+
+    here = Study.read(study_of(plain.replace("1.0", "0.5"), tmp_path)).runs(tmp_path / "here")
+    assert evaluations(here, out).keys() == {("dr", seed) for seed in range(3)}
+    finish(here[0], 1)  # of dr, with the same options, and not as far
+    finish(here[1], 2)
+    assert {run: len(rows) for run, rows in evaluations(here, out).items() if run[0] == "plr-warm"} == {here[1].id: 2}
+    capsys.readouterr()
+    collect(here, out)
+    assert "The options of 3 runs in" in capsys.readouterr().err
+    after = tables(out)
+    for name in ("evaluations.csv", "training.csv", "runs.csv"):
+        dr = [row for row in before[name] if row["variant"] == "dr"]
+        assert [row for row in after[name] if row["variant"] == "dr"] == dr, "made elsewhere with the same options"
+    [warm] = [row for row in after["runs.csv"] if row["variant"] == "plr-warm"]
+    assert (warm["seed"], warm["steps"]) == ("0", "2000")
+    assert "--temperature 0.5" in warm["options"]
+    assert {row["steps"] for row in after["evaluations.csv"] if row["variant"] == "plr-warm"} == {"1000", "2000"}
+    assert json.loads((out / "levels.json").read_text()).keys() == {"dr"}
+    assert json.loads((out / "configs.json").read_text())["dr"]["seed"] == 2, "that of the run in the tables"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("temperature = 1.0", "temperature = 0.5", "method.curator.temperature: 1.0 and 0.5"),
+        ("episodes = 1", "episodes = 2", "evaluation.episodes: 1 and 2"),
+        ("total_steps = 1280", "total_steps = 2560", "total_steps: 1280 and 2560"),
+        ("total_steps = 1280", "total_steps = 1024\nanneal_lr = true", "anneal_lr: False and True"),
+        ("total_steps = 1280", "total_steps = 1024", None),
+        ("episodes = 1", "episodes = 1\nkeep = 3", None),
+    ],
+)
+def test_a_run_keeps_the_options_it_was_begun_with(before, after, change, tmp_path):
+    path, runs = study_of(SMALL, tmp_path), tmp_path / "runs"
+    run = Study.read(path).runs(runs)[3]
+    write_config(run.directory, replace(parse(run.options).config, seed=1, devices=1))
+    Status(path, runs).run()
+    study_of(SMALL.replace(before, after), tmp_path)
+    sentence = re.escape(f"plr-warm, seed 1 was begun with other options ({change}")
+    for verb in (Status, Commands, Results, RunStudy) if change else (Status, Commands):
+        with pytest.raises(InputError, match=sentence) if change else nullcontext():
+            verb(path, runs).run()
+    (run.directory / CONFIG).write_text("{}")
+    Status(path, runs).run()  # the run's own process will say that it is damaged
 
 
 def test_what_results_hold_is_not_run_again(tmp_path, capsys):
@@ -329,7 +417,7 @@ def test_halving_goes_on_with_the_best_and_is_the_same_after_a_stop(tmp_path, mo
     elsewhere = [replace(run, directory=tmp_path / "elsewhere" / run.variant / str(run.seed)) for run in runs]
     waiting = [job for job in plan(elsewhere, selection, out).jobs if job.status == "waiting"]
     assert {(job.run.variant, job.pause_at) for job in waiting} == {("broken", 1000)}, "the tables know the others"
-    assert plan(elsewhere, selection, out, failed=[run.key for run in runs if run.variant == "broken"]).ranking == (
+    assert plan(elsewhere, selection, out, failed=[run.id for run in runs if run.variant == "broken"]).ranking == (
         found.ranking
     )
     assert waiting[0].run.command(1000)[-2:] == ["--pause-at", "1000"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from short_runs import content
 
-from tutelage.studies.cluster import RayTasks, run_here
+from tutelage.studies.ray_tasks import RayTask, RayTasks, run_here
 from tutelage.studies.study import Resources, Study, StudyRun
 from tutelage.types import InputError
 
@@ -124,6 +124,17 @@ def test_a_path_that_is_not_shared_gets_a_sentence(tmp_path):
     run = StudyRun("dr", 0, Path("nowhere/seed-0"), ("dr",))
     with pytest.raises(InputError, match="choose --runs that all nodes share"):
         run_here(run, None, Resources(), str(tmp_path))
+
+
+def test_the_place_is_that_of_the_last_start(tmp_path):
+    run = StudyRun("dr", 0, tmp_path / "seed-0", ("dr",))
+    run.log.write_text("[before] tutelage train dr\n")
+    task, places = RayTask(None, None, run, run.log.stat().st_size), []
+    for new in ("", "[one] tutelage train dr\n", "step\n" * 2**15, "[two] tute", "lage resume\n", "step\n"):
+        with run.log.open("a") as log:
+            log.write(new)
+        places.append(task.place())
+    assert places == [None, *["on one"] * 3, *["on two, lost 1×"] * 2]
 
 
 def test_resources_are_read(tmp_path):

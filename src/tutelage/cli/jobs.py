@@ -11,13 +11,14 @@ from rich.live import Live
 from rich.table import Table
 
 from tutelage.studies.jobs import Job
+from tutelage.studies.study import RunId
 from tutelage.training.train import stop_requests
 
 
 @contextmanager
 def watching() -> Iterator[tuple[Callable[[Sequence[Job]], None], list[int]]]:
     """A function that shows jobs, and the signals to stop received so far."""
-    console, shown = Console(), dict[tuple[str, int], str]()
+    console, shown = Console(), dict[RunId, str]()
     with Live(console=console, refresh_per_second=2) if console.is_terminal else nullcontext() as live:
 
         def show(jobs: Sequence[Job]) -> None:
@@ -25,8 +26,8 @@ def watching() -> Iterator[tuple[Callable[[Sequence[Job]], None], list[int]]]:
                 live.update(table_of(jobs))
                 return
             for job in jobs:
-                if shown.get(job.run.key) != (said := f"{job.status} {job.place}".strip()):
-                    shown[job.run.key] = said
+                if shown.get(job.run.id) != (said := f"{job.status} {job.place}".strip()):
+                    shown[job.run.id] = said
                     print(f"{job.run.variant}, seed {job.run.seed}: {said}", flush=True)
 
         with stop_requests() as requests:
@@ -55,7 +56,7 @@ def table_of(jobs: Sequence[Job]) -> Table:
     table.add_column("variant", no_wrap=True)
     for seed in seeds:
         table.add_column(f"seed {seed}", justify="right", no_wrap=True)
-    cells = {job.run.key: _cell(job) for job in jobs}
+    cells = {job.run.id: _cell(job) for job in jobs}
     for variant in dict.fromkeys(job.run.variant for job in jobs):
         table.add_row(variant, *(cells.get((variant, seed), "") for seed in seeds))
     return table
@@ -63,8 +64,8 @@ def table_of(jobs: Sequence[Job]) -> Table:
 
 def _cell(job: Job) -> str:
     words: list[str] = [job.status]
-    if job.status not in ("done", "in results", "failed") and job.steps and job.total_steps:
-        words.append(f"{min(1.0, job.steps / job.total_steps):.0%}")
+    if job.status not in ("done", "in results", "failed") and job.share:
+        words.append(f"{job.share:.0%}")
     if job.status == "running":
         words += [job.place] if job.place else []
         words += [f"{job.left / 60:.0f} min left"] if job.left is not None else []

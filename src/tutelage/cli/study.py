@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +15,14 @@ from tyro.conf import Positional, subcommand
 
 from tutelage.cli.jobs import conclude, table_of, watching
 from tutelage.cli.train import parse
-from tutelage.studies.cluster import RayTasks
 from tutelage.studies.jobs import Executor
 from tutelage.studies.local import LocalProcesses
+from tutelage.studies.ray_tasks import RayTasks
 from tutelage.studies.results import collect
 from tutelage.studies.selection import Plan, Ranked, plan, run_study
 from tutelage.studies.study import Resources, Study, StudyRun
+from tutelage.training.config import Config
+from tutelage.training.serialization import differences, flat
 from tutelage.types import InputError
 
 
@@ -38,11 +41,12 @@ class _File:
 
     def read(self) -> tuple[Study, list[StudyRun]]:
         study = Study.read(self.file)
-        return study, study.runs(self.runs or Path("runs") / self.file.stem)
+        runs = study.runs(self.runs or Path("runs") / self.file.stem)
+        check(study, runs)
+        return study, runs
 
     def plan(self) -> Plan:
         study, runs = self.read()
-        check(study)
         return plan(runs, study.selection, self.tables)
 
 
@@ -63,7 +67,6 @@ class RunStudy(_File):
 
     def run(self) -> None:
         study, runs = self.read()
-        check(study)
         executor = self._executor(study.resources)
         with watching() as (show, requests):
             found = run_study(
@@ -92,7 +95,7 @@ class Status(_File):
 
     def run(self) -> None:
         found = self.plan()
-        jobs = [replace(job, status="begun") if job.status == "waiting" and job.steps else job for job in found.jobs]
+        jobs = [replace(job, status="begun") if job.status == "waiting" and job.share else job for job in found.jobs]
         Console().print(table_of(jobs))
         _show_ranking(found.ranking)
 
@@ -132,11 +135,12 @@ class StudyVerb:
         self.what.run()
 
 
-def check(study: Study) -> None:
-    """Read the options of all variants, so that a mistake shows before anything runs."""
+def check(study: Study, runs: Sequence[StudyRun] = ()) -> None:
+    """Read all options, so that a mistake, or a change since one of the `runs` began, shows before anything runs."""
+    configs: dict[str, Config[Any]] = {}
     for name, options in study.variants.items():
         try:
-            config = parse(options).config
+            config = configs[name] = parse(options).config
             curriculum = config.curriculum()
         except InputError as error:
             raise InputError(f"Variant {name}: {error}") from None
@@ -150,6 +154,22 @@ def check(study: Study) -> None:
                 raise InputError(f"Variant {name}: the selection needs evaluations on {unknown}, and there are none.")
             if selection.rungs and not config.evaluation.evaluate_every:
                 raise InputError(f"Variant {name}: rungs need evaluations on the way: set evaluate_every.")
+    for run in runs:
+        if (made := run.config()) and (found := _changes(made, replace(configs[run.variant], seed=run.seed))):
+            raise InputError(
+                f"{run.variant}, seed {run.seed} was begun with other options ({'; '.join(found)}), and keeps them: "
+                f"undo the change, give the variant another name, or delete {run.directory}."
+            )
+
+
+def _changes(made: Config[Any], asked: Config[Any]) -> list[str]:
+    """Options, of those that results depend on, which differ from a run's. `resume` may have made the run longer."""
+    asked = replace(asked, devices=made.devices, storage=made.storage)  # 0 devices are all that there are
+    longer = made.total_steps >= asked.total_steps
+    longer = longer and (made.total_updates or math.inf) >= (asked.total_updates or math.inf)
+    if longer and not made.anneal_lr:
+        asked = replace(asked, total_steps=made.total_steps, total_updates=made.total_updates)
+    return [] if made == asked else differences(flat(made.to_json()), flat(asked.to_json()))  # == is quick
 
 
 def _show_ranking(ranking: Sequence[Ranked]) -> None:

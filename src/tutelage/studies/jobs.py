@@ -1,7 +1,8 @@
 """Running many runs: start those that wait, watch those that run, and stop all of them on request.
 
-An `Executor` runs them: in processes on the cores of this machine (`local`), or as tasks of a Ray cluster (`cluster`).
-A run that has begun is resumed, and a finished one is skipped, so the same command continues after a stop.
+An `Executor` runs them: in processes on the cores of this machine (`local`), or as tasks of a Ray cluster
+(`ray_tasks`). A run that has begun is resumed, and a finished one is skipped, so the same command continues after a
+stop.
 """
 
 from __future__ import annotations
@@ -9,14 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from tutelage.studies.study import StudyRun
-from tutelage.training.run import METRICS
-from tutelage.types import InputError
+from tutelage.training.config import Config
+from tutelage.training.run import METRICS, PROGRESS, Progress
 
 Status = Literal["waiting", "begun", "running", "paused", "done", "in results", "dropped", "failed", "stopped"]
 """`begun` is what others see of a run that has steps and no end: it runs, or it was stopped."""
@@ -56,28 +56,29 @@ class Job:
     pause_at: int | None = None
     """After how many steps to pause it; None: never."""
     status: Status = "waiting"
-    steps: int = 0
-    total_steps: int | None = None
-    """None as long as the run has not begun."""
+    share: float = 0.0
+    """How much of the run is done; 0 as long as it has not begun."""
     place: str = ""
     """Where it runs, or an empty string."""
     left: float | None = None
-    """Seconds until it is done, at its mean speed since it was started."""
+    """Seconds until it pauses or is done, at its mean speed since it was started."""
     task: Task | None = field(default=None, repr=False)
-    _first: tuple[float, int] | None = field(default=None, repr=False)
+    _config: Config[Any] | None = field(default=None, repr=False)
+    _first: tuple[float, float] | None = field(default=None, repr=False)
 
     def look(self) -> None:
-        """Update steps and the time left from the run's log."""
-        if self.total_steps is None and self.run.begun:
-            with suppress(InputError):
-                self.total_steps = self.run.load().config.total_steps
-        self.steps, now = last_steps(self.run.directory / METRICS), time.monotonic()
-        if self.task and self.steps and self._first is None:
-            self._first = now, self.steps
-        if self._first and self.total_steps and self.steps > self._first[1]:
-            target = min(self.total_steps, self.pause_at or self.total_steps)
-            pace = (now - self._first[0]) / (self.steps - self._first[1])
-            self.left = max(0.0, pace * (target - self.steps))
+        """Update the share that is done and the time left from the run's log."""
+        self._config = self._config or self.run.config()
+        progress, now = last_progress(self.run.directory / METRICS), time.monotonic()
+        if self._config is None or not progress.steps:
+            return
+        self.share = progress.share(self._config)
+        if self.task and self._first is None:
+            self._first = now, self.share
+        if self._first and self.share > self._first[1]:
+            target = min(1.0, self.share * self.pause_at / progress.steps) if self.pause_at else 1.0
+            pace = (now - self._first[0]) / (self.share - self._first[1])
+            self.left = max(0.0, pace * (target - self.share))
 
 
 def run_jobs(
@@ -134,13 +135,13 @@ def _stop(jobs: Sequence[Job]) -> None:
             job.status = "stopped"
 
 
-def last_steps(metrics: Path) -> int:
-    """The environment steps in the last whole row of a log; 0 if there is none. Reads the end of the file only."""
+def last_progress(metrics: Path) -> Progress:
+    """The progress in the last whole row of a log; none if there is no row. Reads the end of the file only."""
     try:
         with metrics.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(-min(file.tell(), TAIL), os.SEEK_CUR)
             *rows, _ = file.read().split(b"\n")
-        return int(rows[-1].split(b",")[1]) if rows else 0
+        return Progress(*map(int, rows[-1].split(b",")[: len(PROGRESS)]))
     except (FileNotFoundError, IndexError, ValueError):
-        return 0
+        return Progress()

@@ -11,7 +11,7 @@ levels.json        levels that each variant trained on at its end
 `tutelage compare` and `tutelage paper` read these files as they read runs.
 
 Writing them again replaces the rows of runs that have advanced, and keeps those of runs without a directory here. So
-a study can be run in several parts and on several machines.
+a study can be run in several parts and on several machines. Rows of a variant whose options have changed are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ import numpy as np
 from tutelage.analysis.policies import COLUMNS
 from tutelage.analysis.results import CONFIGS, EVAL, LEVELS, RUNS, TRAINING, WHO, RunResults, Snapshot
 from tutelage.files import csv_text, read_csv, read_json, write_atomically
-from tutelage.studies.study import StudyRun
+from tutelage.studies.study import RunId, StudyRun
 from tutelage.training.run import EPISODE_COLUMNS, EPISODES, EVALUATION_COLUMNS, EVALUATIONS, PROGRESS, Row
+from tutelage.training.storage import say
 from tutelage.types import InputError, Json
 
 MOST_EPISODES = 1000
@@ -44,31 +45,37 @@ COLUMNS_OF = {
 }
 """Columns of each table after `WHO`; columns that only some runs have follow."""
 
-Table = dict[tuple[str, int], list[Row]]
-"""The rows of each variant and seed."""
+Table = dict[RunId, list[Row]]
+"""The rows of each run."""
 
 
 def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
     """Write the files of all runs that have begun, and return their paths. Rows of runs that are not here are kept."""
     out = Path(out)
-    tables = {name: read_table(out / name) for name in COLUMNS_OF}
+    changed = _changed(out, runs)
+    tables = {name: _read(out / name, changed) for name in COLUMNS_OF}
     about: dict[str, dict[str, Json]] = {
         name: read_json(out / name) if (out / name).exists() else {} for name in (CONFIGS, LEVELS)
     }
+    for content in about.values():
+        for variant in content.keys() - {variant for variant, _ in tables[RUNS]}:
+            del content[variant]
     for each in runs:
         if each.begun:
             results = RunResults(each.load())
             found = _rows(each, results)
-            about[CONFIGS][each.variant] = results.run.config.to_json()
-            if results.snapshots:
-                about[LEVELS][each.variant] = [_sample(results.snapshots[-1])]
-            before = tables[RUNS].get(each.key)
+            before = tables[RUNS].get(each.id)
             if before is None or int(before[0]["steps"]) <= found[RUNS][0]["steps"]:
                 for name, rows in found.items():
-                    tables[name][each.key] = rows
+                    tables[name][each.id] = rows
+                about[CONFIGS][each.variant] = results.run.config.to_json()
+                if results.snapshots:
+                    about[LEVELS][each.variant] = [_sample(results.snapshots[-1])]
     if not tables[RUNS]:
         raise InputError("None of the study's runs has begun: run the study first.")
-    order = [*dict.fromkeys([each.key for each in runs] + [*tables[RUNS]])]
+    if changed:
+        say(f"The options of {len(changed)} runs in {out} have changed since: their old rows are left out.")
+    order = [*dict.fromkeys([each.id for each in runs] + [*tables[RUNS]])]
     for name, table in tables.items():
         rows = [row for key in order for row in table.get(key, ())]
         columns = [*WHO, *COLUMNS_OF[name]]
@@ -79,33 +86,37 @@ def collect(runs: Sequence[StudyRun], out: str | Path) -> list[Path]:
     return [out / name for name in (*tables, *about)]
 
 
-def read_table(path: Path) -> Table:
-    """The rows of one of the tables by variant and seed; empty if there is none."""
+def _changed(results: Path, runs: Sequence[StudyRun]) -> set[RunId]:
+    """Runs in the tables whose variant had other options than it has now."""
+    options = {each.variant: shlex.join(each.options) for each in runs}
+    recorded = {run: row.get("options") for run, [*_, row] in _read(results / RUNS).items()}
+    return {run for run, words in recorded.items() if words and words != options.get(run[0], words)}
+
+
+def _read(path: Path, without: Collection[RunId] = ()) -> Table:
+    """The rows of one of the tables by run; empty if there is none."""
     table: Table = {}
     try:
         for row in read_csv(path):
-            table.setdefault((row["variant"], int(row["seed"])), []).append(row)
+            if (run := (row["variant"], int(row["seed"]))) not in without:
+                table.setdefault(run, []).append(row)
     except (KeyError, ValueError):
         raise InputError(f"{path} is no table of a study's results: give --results another directory.") from None
     return table
 
 
-def reached_in(results: Path, runs: Sequence[StudyRun]) -> dict[tuple[str, int], tuple[int, bool]]:
-    """Steps of these runs in the tables in `results`, and whether they are finished; only with the same options."""
-    rows = {key: rows[-1] for key, rows in read_table(results / RUNS).items()}
-    return {
-        each.key: (int(row["steps"]), row["finished"] == "True")
-        for each in runs
-        if (row := rows.get(each.key)) and row.get("options", "") in ("", shlex.join(each.options))
-    }
+def reached_in(results: Path, runs: Sequence[StudyRun]) -> dict[RunId, tuple[int, bool]]:
+    """Steps of the runs in the tables in `results`, and whether they are finished; only with the same options."""
+    table = _read(results / RUNS, _changed(results, runs))
+    return {run: (int(row["steps"]), row["finished"] == "True") for run, [*_, row] in table.items()}
 
 
 def evaluations(runs: Sequence[StudyRun], results: Path | None = None) -> Table:
     """The evaluations of each run: from its directory, or from the tables in `results` if these have more."""
-    table = read_table(results / EVALUATIONS) if results else {}
+    table = _read(results / EVALUATIONS, _changed(results, runs)) if results else {}
     for each in runs:
         if each.begun:
-            table[each.key] = max(each.load().evaluations(), table.get(each.key, []), key=len)
+            table[each.id] = max(each.load().evaluations(), table.get(each.id, []), key=len)
     return table
 
 

@@ -19,11 +19,9 @@ import numpy as np
 from tutelage.files import csv_text, write_atomically
 from tutelage.studies.jobs import Executor, Job, run_jobs
 from tutelage.studies.results import evaluations, reached_in
-from tutelage.studies.study import Selection, StudyRun
+from tutelage.studies.study import RunId, Selection, StudyRun
 from tutelage.training.run import Row
 from tutelage.types import InputError
-
-Key = tuple[str, int]
 
 SELECTION = "selection.csv"
 
@@ -60,7 +58,7 @@ def plan(
     results: str | Path | None = None,
     *,
     again: bool = False,
-    failed: Collection[Key] = (),
+    failed: Collection[RunId] = (),
 ) -> Plan:
     """Find out from the files which runs come next; without a `selection`, all do.
 
@@ -68,7 +66,7 @@ def plan(
     Runs that `failed` are not tried again, and their variants have no score.
     """
     elsewhere = reached_in(Path(results), runs) if results and not again else {}
-    jobs = {run.key: Job(run) for run in runs}
+    jobs = {run.id: Job(run) for run in runs}
     ranking: list[Ranked] = []
     alive = list(dict.fromkeys(run.variant for run in runs))
     for rung, steps in enumerate([*(selection.rungs if selection else ()), None], start=1):
@@ -102,7 +100,7 @@ def run_study(
 
     The arguments are those of `plan` and of `run_jobs`. After a request, unfinished runs have the status "stopped".
     """
-    failed: set[Key] = set()
+    failed: set[RunId] = set()
     while True:
         found = plan(runs, selection, results, again=again, failed=failed)
         show(found.jobs)
@@ -111,33 +109,33 @@ def run_study(
         if not any(job.status == "waiting" for job in found.jobs):
             return found
         run_jobs(found.jobs, executor, show=show, requests=requests)
-        failed |= {job.run.key for job in found.jobs if job.status == "failed"}
+        failed |= {job.run.id for job in found.jobs if job.status == "failed"}
         if requests or selection is None:
             return found
 
 
-def _look(job: Job, steps: int | None, elsewhere: Mapping[Key, tuple[int, bool]], failed: Collection[Key]) -> None:
+def _look(job: Job, steps: int | None, elsewhere: Mapping[RunId, tuple[int, bool]], failed: Collection[RunId]) -> None:
     job.look()
     progress, finished = job.run.progress()
-    known, known_end = elsewhere.get(job.run.key, (0, False))
+    known, known_end = elsewhere.get(job.run.id, (0, False))
     job.pause_at, job.status = steps, "waiting"
     if finished and not job.run.anew:
         job.status = "done"
     elif known_end or (steps is not None and known >= steps > progress.steps):
         job.status = "in results"
-    elif job.run.key in failed:
+    elif job.run.id in failed:
         job.status = "failed"
     elif steps is not None and progress.steps >= steps:
         job.status = "paused"
 
 
 def _ranked(
-    rung: int, steps: int | None, runs: Sequence[StudyRun], rows: Mapping[Key, Sequence[Row]], selection: Selection
+    rung: int, steps: int | None, runs: Sequence[StudyRun], rows: Mapping[RunId, Sequence[Row]], selection: Selection
 ) -> list[Ranked]:
     """All variants of a rung, the best first."""
     scores: dict[str, list[float]] = defaultdict(list)
     for run in runs:
-        scores[run.variant].append(_score(run, rows.get(run.key, ()), steps, selection))
+        scores[run.variant].append(_score(run, rows.get(run.id, ()), steps, selection))
     means = {name: float(np.mean(x)) for name, x in scores.items()}  # NaN if a seed has no score
     order = sorted(means, key=lambda name: -math.inf if math.isnan(means[name]) else means[name], reverse=True)
     kept = 1 if steps is None else math.ceil(len(order) * selection.keep)

@@ -11,15 +11,20 @@ import random
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tutelage.training.config import Config
 from tutelage.training.run import Progress, Run, config_file
 from tutelage.training.serialization import from_plain
 from tutelage.types import InputError
 
 Options = Mapping[str, Any]
+
+RunId = tuple[str, int]
+"""A variant and a seed."""
 
 MOST_SEEDS = 10_000
 MOST_DRAWS = 10_000
@@ -85,7 +90,7 @@ class StudyRun:
     """Replace an existing run instead of resuming it."""
 
     @property
-    def key(self) -> tuple[str, int]:
+    def id(self) -> RunId:
         return self.variant, self.seed
 
     @property
@@ -100,6 +105,12 @@ class StudyRun:
 
     def load(self) -> Run:
         return Run.load(self.directory, self.allow)
+
+    def config(self) -> Config[Any] | None:
+        """The configuration it began with; None if it has not begun, or cannot be read, as its process will report."""
+        with suppress(InputError):
+            return self.load().config if self.begun else None
+        return None
 
     def progress(self) -> tuple[Progress, bool]:
         """The saved progress, and whether the run is finished."""

@@ -83,6 +83,10 @@ class Progress(NamedTuple):
         """Whether the run has reached its planned length."""
         return self.steps >= config.total_steps or self.updates >= (config.total_updates or math.inf)
 
+    def share(self, config: Config[Any]) -> float:
+        """How much of its planned length the run has done, from 0 to 1."""
+        return min(1.0, max(self.steps / config.total_steps, self.updates / (config.total_updates or math.inf)))
+
     def beyond(self, config: Config[Any]) -> bool:
         """Whether the run has come further than that."""
         return self.steps > config.total_steps or self.updates > (config.total_updates or math.inf)

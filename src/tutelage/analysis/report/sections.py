@@ -21,7 +21,7 @@ from tutelage.analysis.results import Results, RunResults, Snapshot, display, gr
 from tutelage.analysis.statistics import Correlation, rank_correlation, wilson
 from tutelage.analysis.tables import Table, interval, number
 from tutelage.training.progress import duration
-from tutelage.training.run import CONFIG, PROGRESS, Run
+from tutelage.training.run import CONFIG, PROGRESS, Progress, Run
 from tutelage.training.serialization import flat
 from tutelage.types import InputError, Json
 
@@ -163,11 +163,9 @@ def _progress(run: RunResults) -> dict[str, str]:
     names = ("iterations", "steps", "of planned", "updates", "time", "steps/s")
     if not run.metrics:
         return dict(zip(names, ("0", "0", "0%", "0", "–", "–"), strict=True))
-    iterations, steps, updates = (int(run.metrics[name][-1]) for name in PROGRESS)
-    config = run.run.config
-    done = max(steps / config.total_steps, updates / config.total_updates if config.total_updates else 0)
-    counts = f"{iterations:,}", f"{steps:,}", f"{min(1, done):.0%}", f"{updates:,}"
-    speed = (duration(run.seconds), number(steps / run.seconds)) if run.seconds else ("–", "–")
+    last = Progress(*(int(run.metrics[name][-1]) for name in PROGRESS))
+    counts = f"{last.iteration:,}", f"{last.steps:,}", f"{last.share(run.run.config):.0%}", f"{last.updates:,}"
+    speed = (duration(run.seconds), number(last.steps / run.seconds)) if run.seconds else ("–", "–")
     return dict(zip(names, (*counts, *speed), strict=True))
 
 

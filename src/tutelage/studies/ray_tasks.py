@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from tutelage.files import sole_writer
-from tutelage.studies.jobs import TAIL
 from tutelage.studies.local import claimed_cores, pin
 from tutelage.studies.study import Resources, StudyRun
 from tutelage.training.storage import say
@@ -68,8 +67,9 @@ class RayTasks:
 class RayTask:
     """A run's task."""
 
-    def __init__(self, ray: Any, reference: Any, run: StudyRun, size: int) -> None:
-        self._ray, self._reference, self._run, self._size = ray, reference, run, size
+    def __init__(self, ray: Any, reference: Any, run: StudyRun, offset: int) -> None:
+        self._ray, self._reference, self._run, self._offset = ray, reference, run, offset
+        self._starts: list[bytes] = []
 
     def poll(self) -> int | None:
         """The exit code. Ray's message about a task that could not be run goes to the run's log."""
@@ -92,13 +92,15 @@ class RayTask:
         """The node, and how often the run was lost, from the run's log since the task was submitted."""
         try:
             with self._run.log.open("rb") as file:
-                file.seek(self._size)
-                starts = re.findall(rb"^\[(\S+)\] tutelage ", file.read(TAIL), re.MULTILINE)
+                file.seek(self._offset)  # where the last call ended
+                whole, newline, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:
             return None
-        if not starts:
+        self._offset += len(whole + newline)
+        self._starts += re.findall(rb"^\[(\S+)\] tutelage ", whole, re.MULTILINE)
+        if not self._starts:
             return None
-        return f"on {starts[-1].decode()}" + (f", lost {len(starts) - 1}×" if len(starts) > 1 else "")
+        return f"on {self._starts[-1].decode()}" + (f", lost {lost}×" if (lost := len(self._starts) - 1) else "")
 
 
 def run_here(run: StudyRun, pause_at: int | None, resources: Resources, cwd: str) -> int:
