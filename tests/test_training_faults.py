@@ -21,7 +21,7 @@ from tutelage.cli import main
 from tutelage.files import sole_writer
 from tutelage.training import checkpoints
 from tutelage.training.run import PUBLISHED, Run, snapshots_tally
-from tutelage.training.storage import STAGED
+from tutelage.training.run_writer import STAGED
 from tutelage.training.train import Stopped, resume, stop_requests, train
 from tutelage.types import InputError
 

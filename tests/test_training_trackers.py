@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tutelage.training.run import PUBLISHED
-from tutelage.training.storage import writing
+from tutelage.training.run_writer import writing
 from tutelage.training.trackers import tracker
 from tutelage.types import InputError
 

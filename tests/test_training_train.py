@@ -17,7 +17,7 @@ from tutelage.training import checkpoints
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.progress import ProgressBar
 from tutelage.training.run import Run, find_runs
-from tutelage.training.storage import STAGED
+from tutelage.training.run_writer import STAGED
 from tutelage.training.train import Stopped, resume, train
 from tutelage.types import InputError
 

@@ -35,8 +35,8 @@ from tutelage.training.config import Config, PresetName, S, checked_name
 from tutelage.training.presets import setup_named
 from tutelage.training.processes import use_processes
 from tutelage.training.run import CONFIG, Run, config_file, read_config
+from tutelage.training.run_writer import check_free
 from tutelage.training.serialization import differences, find, flat, is_function, name_of
-from tutelage.training.storage import check_free
 from tutelage.training.trackers import TrackerName
 from tutelage.training.train import Programs, Stopped, resume, stop_requests, train
 from tutelage.types import InputError

@@ -20,7 +20,7 @@ from typing import Any
 from tutelage.files import sole_writer
 from tutelage.studies.local import claimed_cores, pin
 from tutelage.studies.study import Resources, StudyRun
-from tutelage.training.storage import say
+from tutelage.training.run_writer import say
 from tutelage.types import InputError
 
 PATIENCE = 120.0

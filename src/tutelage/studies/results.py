@@ -30,7 +30,7 @@ from tutelage.analysis.results import CONFIGS, EVAL, LEVELS, RUNS, TRAINING, WHO
 from tutelage.files import csv_text, read_csv, read_json, write_atomically
 from tutelage.studies.study import RunId, StudyRun
 from tutelage.training.run import EPISODE_COLUMNS, EPISODES, EVALUATION_COLUMNS, EVALUATIONS, PROGRESS, Row
-from tutelage.training.storage import say
+from tutelage.training.run_writer import say
 from tutelage.types import InputError, Json
 
 MOST_EPISODES = 1000

@@ -62,7 +62,7 @@ EVALUATIONS, EPISODES = "evaluations.csv", "episodes.csv"
 LEVELS, CHECKPOINTS, ARCHIVE, POLICY, REPORT = "levels", "checkpoints", "archive", "policy.safetensors", "report.html"
 
 PUBLISHED = ".tutelage-published"
-"""The directory of a new run while it replaces an old one (see `storage`)."""
+"""The directory of a new run while it replaces an old one (see `run_writer`)."""
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The trained agents that come with the package: a directory for each, with its configuration and its policy."""

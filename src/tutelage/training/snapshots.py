@@ -17,7 +17,7 @@ from tutelage.curriculum.step import State
 from tutelage.learning import returns
 from tutelage.learning.network import Params
 from tutelage.learning.rollout import collect_rollout
-from tutelage.training.storage import protagonist
+from tutelage.training.run_writer import protagonist
 from tutelage.types import Json, Key, Level
 
 DRAWN = 8

@@ -29,9 +29,9 @@ from tutelage.training import processes
 from tutelage.training.config import Config
 from tutelage.training.progress import ProgressBar
 from tutelage.training.run import EPISODES, EVALUATIONS, METRICS, TIMING, Progress, Run
+from tutelage.training.run_writer import RunWriter, check_free, protagonist, say, writing
 from tutelage.training.serialization import differences
 from tutelage.training.snapshots import Snapshots
-from tutelage.training.storage import RunWriter, check_free, protagonist, say, writing
 from tutelage.training.trackers import Tracker, TrackerName, tracker, tracking_package
 from tutelage.types import InputError, Json, Key
 
