@@ -95,6 +95,19 @@ def test_evals_file_is_in_the_runs_directory_by_default(directory, capsys):
     assert [line.split()[0] for line in table.splitlines()[-2:]] == ["SimpleCrossing", "mean"]
 
 
+def test_the_steps_are_those_of_the_policy(directory, tmp_path, capsys):
+    """A run that was killed between two checkpoints has logged more steps than its policy was trained for."""
+    run = Run.load(shutil.copytree(directory, tmp_path / "killed"))
+    log = run.directory / "metrics.csv"
+    iteration, steps, rest = log.read_text().splitlines()[-1].split(",", 2)
+    with log.open("a") as file:
+        file.write(f"{int(iteration) + 1},{2 * int(steps)},{rest}\n")
+    assert run.metrics()["steps"][-1] == 2 * int(steps)
+    main(["eval", str(run.directory), "--suite", "maze", "--levels", "SimpleCrossing", "--episodes", "2"])
+    [row] = rows_of(run.directory / "eval-maze.csv")
+    assert row["steps"] == steps
+
+
 def test_a_directory_of_runs_stands_for_all_of_them(directory, capsys, tmp_path):
     for seed in (0, 1):
         shutil.copytree(directory, tmp_path / "runs" / f"seed-{seed}")

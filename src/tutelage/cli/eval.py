@@ -92,13 +92,13 @@ class Eval:
         optimal: dict[Setup, list[Score]] = {}
         trained, episodes = [], []
         for run in runs:
-            setup, steps = run.config.setup, run.metrics().get("steps")
+            setup, saved = run.config.setup, run.saved()  # of the policy: metrics may go on after it
             if setup not in evaluators:
                 levels = self._levels(run, suite)
                 evaluators[setup] = Evaluator(run.domain, levels, run.network, self.episodes, self.greedy)
                 if run.domain.optimal_return is not None:
                     optimal[setup] = optimal_scores(run.domain, levels, self.episodes, key)
-            about = suite, self.greedy, None if steps is None else int(steps[-1])
+            about = suite, self.greedy, saved.progress.steps if saved else None
             name = self.pretrained or str(run.directory)
             scores = with_optimal(evaluators[setup](run.params, key, progress.update), optimal.get(setup))
             trained.append([PolicyScore.of(score, name, *about) for score in scores])
