@@ -17,7 +17,7 @@ from tutelage.evaluation.evaluate import Evaluator, Score
 from tutelage.files import csv_text, write_atomically
 from tutelage.training.config import Setup
 from tutelage.training.progress import ProgressBar
-from tutelage.training.run import Run
+from tutelage.training.run import CONFIG, Run
 from tutelage.types import InputError, TestLevel
 
 Scores = list[list[PolicyScore]]
@@ -64,8 +64,17 @@ class Eval:
         (suite,) = suites
         name = f"eval-{file_name(suite)}.csv"
         places = [self.out] if self.out else [Path(name) if self.pretrained else run.directory / name for run in runs]
+        evaluated = {run.directory.resolve() for run in runs}
         for path in places:
             check_file(path, "--out")
+            if (
+                (self.out or self.pretrained)
+                and (path.parent / CONFIG).exists()
+                and evaluated != {path.parent.resolve()}
+            ):
+                raise InputError(
+                    f"{path.parent} is a run, and results in its directory count as its own: give --out another one."
+                )
         policies = len(runs) + (3 if self.baselines else 0)
         total = policies * len(self._levels(runs[0], suite))
         with ProgressBar("eval", total, unit="levels") as progress:
