@@ -67,11 +67,8 @@ class Eval:
         evaluated = {run.directory.resolve() for run in runs}
         for path in places:
             check_file(path, "--out")
-            if (
-                (self.out or self.pretrained)
-                and (path.parent / CONFIG).exists()
-                and evaluated != {path.parent.resolve()}
-            ):
+            own = len(places) > 1 or evaluated == {path.parent.resolve()}
+            if not own and (path.parent / CONFIG).exists():
                 raise InputError(
                     f"{path.parent} is a run, and results in its directory count as its own: give --out another one."
                 )
