@@ -18,7 +18,8 @@ from PIL import Image
 from tutelage.analysis.policies import BASELINES, COLUMNS, PolicyScore
 from tutelage.analysis.report import report
 from tutelage.analysis.report.levels import chosen_tests, gif, lineages
-from tutelage.analysis.report.sections import explained
+from tutelage.analysis.report.sections import explained, overview
+from tutelage.analysis.results import Results
 from tutelage.analysis.statistics import Correlation, wilson
 from tutelage.analysis.tables import number
 from tutelage.cli import main
@@ -249,6 +250,19 @@ def test_an_evaluation_is_shown_with_its_baselines(tmp_path):
     assert f"SixteenRooms {cells}" in page.words
     assert "solved, suite maze, 20 episodes a level, by eval" in page.words  # also at a glance
     assert "mean of 3 0.35 [0.24, 0.48]" in page.words
+
+
+def test_each_suite_has_a_mean_of_its_own(tmp_path):
+    """Once, the mean of a run evaluated on several was that of them all, under the name of the first."""
+    run = write_run(tmp_path / "run", "plr")
+    path = run.directory / EVALUATIONS
+    both = [
+        row | {"suite": suite, "solved": rate} for row in read_csv(path) for suite, rate in (("paper", 0), ("f", 1))
+    ]
+    path.write_text(csv_text(both, [*both[0]]))
+    [row] = overview(Results([run])).blocks[0].records()
+    means = {suite: row[f"solved, suite {suite}, 10 episodes a level, in training"] for suite in ("paper", "f")}
+    assert means == {"paper": "0.00 [0.00, 0.11]", "f": "1.00 [0.89, 1.00]"}
 
 
 def test_evaluations_of_other_levels_have_a_table_of_their_own(tmp_path):

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import jax
@@ -172,9 +172,9 @@ def _progress(run: RunResults) -> dict[str, str]:
 
 
 def _tested(run: RunResults) -> dict[str, str]:
-    """The mean over test levels, by what was measured: at the last evaluation in training, and by `tutelage eval`."""
+    """The mean over each suite's levels, by what was measured: at its last evaluation in training, and by eval."""
     found: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
-    if rows := run.evaluations:
+    for rows in grouped(run.evaluations, itemgetter("suite")).values():
         found.append(("in training", [row for row in rows if row["iteration"] == rows[-1]["iteration"]]))
     found += [("by eval", [score.row() for score in own]) for own in grouped(run.scores, attrgetter("suite")).values()]
     means = {}
