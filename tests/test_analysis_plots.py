@@ -20,7 +20,9 @@ from tutelage.analysis.compare import compare as compare_study
 from tutelage.analysis.results import NAMES, Results, Study, display
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import csv_text
+from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.run import METRICS, Run
+from tutelage.training.train import Programs
 from tutelage.types import InputError
 
 ENTRIES = [
@@ -229,6 +231,12 @@ def test_a_name_with_dollars_is_no_formula(tmp_path: Path):
 )
 def test_metrics_have_words(metric: str, words: str):
     assert style.words(metric) == words
+
+
+def test_all_words_are_of_metrics_that_are_measured():
+    """Once, they stood beside names that metrics no longer had."""
+    measured = {name.rpartition("/")[2] for name in Programs(MazeSetup.preset("tiny", "repaired")).names}
+    assert style.WORDS.keys() <= measured
 
 
 def test_narrow_figures_have_fewer_panels_side_by_side(runs: list[Run]):
