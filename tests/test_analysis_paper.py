@@ -249,6 +249,29 @@ def test_minimum_returns_come_from_the_episodes(runs: Path, written: Path):
         assert found["dr", track] == pytest.approx(np.median(lowest))
 
 
+def add_eval(run: Run, steps: int, value: float) -> None:
+    """What `tutelage eval --suite f1` writes, with the same return in all episodes."""
+    about = ("x", steps, "f1")
+    scores = [PolicyScore(*about, level, 2, False, *[None] * 3, value, 0.0, 9.0, *[None] * 4) for level in TRACKS]
+    episodes = [{"policy": "x", "suite": "f1", "level": level, "episode": i} for level in TRACKS for i in range(2)]
+    tables = {
+        "eval-f1.csv": [score.row() for score in scores],
+        "episodes-f1.csv": [row | {"return": value, "length": 9} for row in episodes],
+    }
+    for name, table in tables.items():
+        write_atomically(run.directory / name, csv_text(table, [*table[0]]))
+
+
+@pytest.mark.parametrize(("steps", "shown"), [(10_000, False), (20_000, True), (30_000, True)])
+def test_minimum_returns_are_those_of_the_last_policy(tmp_path: Path, steps: int, shown: bool):
+    """Once, those of an evaluation before training went on counted as its last."""
+    run = racing_run(tmp_path / "dr", "dr", 0)
+    add_eval(run, steps, -99.0)
+    [minimum] = [each for each in paper([run]).exhibits if each.name == "racing-minimum"]
+    assert {row["time"] for row in minimum.rows} == {max(steps, 20_000)}
+    assert (minimum.rows[0]["mean"] == -99.0) == shown
+
+
 def test_wall_following_and_regret_are_means_over_runs(written: Path):
     [dr] = [row for row in rows(written / "maze-walls.csv") if row["policy"] == "DR"]
     assert float(dr["wall_right"]) == pytest.approx(0.6)  # 0.5, 0.6, 0.7

@@ -480,11 +480,13 @@ def _minimum(blank: Exhibit, source: _Source) -> Exhibit:
     study, counts = source.study(), list[int]()
     for label, group in source.results.groups.items():
         for run in group:
-            episodes = grouped(run.last_episodes(study.suite), itemgetter("level"))
+            last = run.last_episodes(study.suite)
+            episodes = grouped(last, itemgetter("level"))
             if {*episodes} >= {*study.levels}:
                 counts.append(min(map(len, episodes.values())))
                 lowest = np.array([[min(row["return"] for row in episodes[level]) for level in study.levels]])
-                steps, updates = (run.metrics[name][-1:].astype(int) for name in ("steps", "updates"))
+                steps = np.array([run.evaluated(study.suite)[last[0]["iteration"]]])
+                updates = np.interp(steps, run.metrics["steps"], run.metrics["updates"]).astype(int)
                 history = History(run.directory, steps, updates, np.array(counts[-1:]), lowest)
                 histories[label] = (*histories.get(label, ()), history)
     if not histories:

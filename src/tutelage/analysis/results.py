@@ -129,10 +129,17 @@ class RunResults:
                 raise InputError(f"{path} is damaged ({error!r}): remove it, or run tutelage eval again.") from None
         return found
 
+    def evaluated(self, suite: str) -> dict[int, int]:
+        """After how many steps each evaluation on a suite was made, by its iteration; −1 is `tutelage eval`."""
+        places = [(row["iteration"], row["steps"]) for row in self.evaluations if row["suite"] == suite]
+        return dict([*places, *((-1, score.steps or 0) for score in self.scores if score.suite == suite)])
+
     def last_episodes(self, suite: str) -> Rows:
-        """The episodes of `tutelage eval`, or else of the last evaluation in training."""
-        rows = [row for row in self.episodes if row["suite"] == suite]
-        return [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
+        """The episodes of the evaluation after most steps, of `tutelage eval` if that is as late as one in training."""
+        times = self.evaluated(suite)
+        rows = [row for row in self.episodes if row["suite"] == suite and row["iteration"] in times]
+        last = max({row["iteration"] for row in rows}, key=lambda i: (times[i], -i), default=None)
+        return [row for row in rows if row["iteration"] == last]
 
     @cached_property
     def seconds(self) -> float:
