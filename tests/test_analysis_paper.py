@@ -387,6 +387,14 @@ def test_runs_that_were_trained_with_everything_there_is(tmp_path: Path):
     assert "maze-walls" in names
 
 
+def test_runs_of_another_domain_are_named(tmp_path: Path, monkeypatch):
+    """Once, they were left out without a word."""
+    monkeypatch.setattr(MazeSetup, "name", "own")
+    made = paper([write_run(tmp_path / "own", "dr")])
+    reason = "The paper's domains are maze and racing: compare runs of others with tutelage compare."
+    assert ("–", "All of own", reason) in made.missing
+
+
 def test_a_method_of_another_name_is_compared_with_the_papers_setting(tmp_path: Path):
     config = made_up_config("plr", 0)
     config = replace(config, method=replace(config.method, name="mine"))

@@ -170,7 +170,9 @@ def paper(runs: Sequence[Run | RunResults], center: Center = "median") -> Paper:
     """
     results = [run if isinstance(run, RunResults) else RunResults(run) for run in runs]
     exhibits: list[Exhibit] = []
-    missing: list[tuple[str, str, str]] = []
+    others = dict.fromkeys(run.run.config.setup.name for run in results if run.run.config.setup.name not in _EXHIBITS)
+    reason = f"The paper's domains are {' and '.join(_EXHIBITS)}: compare runs of others with tutelage compare."
+    missing = [("–", f"All of {domain}", reason) for domain in others]
     for domain, parts in _EXHIBITS.items():
         own = [run for run in results if run.run.config.setup.name == domain]
         if not own:
