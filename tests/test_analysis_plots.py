@@ -17,7 +17,7 @@ from PIL import Image
 from tutelage.analysis import plots, style
 from tutelage.analysis.compare import ALL, Comparison
 from tutelage.analysis.compare import compare as compare_study
-from tutelage.analysis.results import NAMES, Results, Study, display
+from tutelage.analysis.results import NAMES, EvaluationTable, Results, display
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import csv_text
 from tutelage.training.presets.maze import MazeSetup
@@ -30,8 +30,8 @@ ENTRIES = [
 ]  # of unequal steps, but in order
 
 
-def study(runs: list[Run], metric=None) -> Study:
-    return Results(runs).study(metric=metric)
+def study(runs: list[Run], metric=None) -> EvaluationTable:
+    return Results(runs).evaluation_table(metric=metric)
 
 
 def compare(runs: list[Run], at="steps") -> Comparison:

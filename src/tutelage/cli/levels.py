@@ -62,7 +62,7 @@ def _levels(domain: Domain, key: Key) -> Iterator[Row]:
 
 
 def _tracks(domain: Domain, key: Key) -> Iterator[Row]:
-    from tutelage.domains.racing import track
+    from tutelage.domains.racing import RacingEnv, track
     from tutelage.domains.racing.image import birds_eye
 
     @jax.jit
@@ -74,6 +74,7 @@ def _tracks(domain: Domain, key: Key) -> Iterator[Row]:
         length, curvature = inspect(line)
         measured = {"tiles": str(line.n), "length": f"{length:.0f} m", "tightest bend": f"{1 / curvature:.0f} m"}
         picture = birds_eye(line, extent=float(np.abs(line.points).max()) + 2 * track.HALF_WIDTH)
+        assert isinstance(entry.env, RacingEnv)
         yield about | measured | {"time limit": f"{entry.env.frames} frames"}, picture
 
 
