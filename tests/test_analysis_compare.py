@@ -20,7 +20,7 @@ from tutelage.types import InputError
 
 
 def compare(runs: list[Run], at="steps", suite=None, metric=None, **options) -> Comparison:
-    return compare_study(Results(runs).study(suite, metric), at, **options)
+    return compare_study(Results(runs).evaluation_table(suite, metric), at, **options)
 
 
 def printed(comparison: Comparison) -> str:
@@ -46,9 +46,9 @@ def pair(tmp_path: Path) -> list[Run]:
 def test_equal_steps_are_the_last_that_all_have_reached(pair: list[Run]):
     comparison = compare(pair, "steps")
     assert comparison.times == {"dr": 200, "plr-perp": 200}
-    assert comparison.study.levels == LEVELS[:2]
-    assert comparison.scores["dr"].tolist() == [[0.2, 0.4], [0.4, 0.6]]
-    assert comparison.scores["plr-perp"].tolist() == [[0.6, 0.8], [0.6, 0.8]]
+    assert comparison.evaluations.levels == LEVELS[:2]
+    assert comparison.values["dr"].tolist() == [[0.2, 0.4], [0.4, 0.6]]
+    assert comparison.values["plr-perp"].tolist() == [[0.6, 0.8], [0.6, 0.8]]
     assert comparison.title == "maze, suite paper: solved rate after 200 environment steps"
 
 
@@ -56,15 +56,15 @@ def test_equal_updates_are_others_than_equal_steps(pair: list[Run]):
     comparison = compare(pair, "updates")
     assert comparison.times == {"dr": 15, "plr-perp": 15}
     # DR was evaluated at 10 and at 20: half-way between (0.1, 0.1) and (0.2, 0.4), or (0.4, 0.6)
-    assert comparison.scores["dr"] == pytest.approx(np.array([[0.15, 0.25], [0.25, 0.35]]))
-    assert comparison.scores["plr-perp"].tolist() == [[1, 1], [1, 1]]
+    assert comparison.values["dr"] == pytest.approx(np.array([[0.15, 0.25], [0.25, 0.35]]))
+    assert comparison.values["plr-perp"].tolist() == [[1, 1], [1, 1]]
     assert comparison.title == "maze, suite paper: solved rate after 15 gradient updates"
 
 
 def test_each_method_at_its_own_end(pair: list[Run]):
     comparison = compare(pair, ends=True)
     assert comparison.times == {"dr": 200, "plr-perp": 300}
-    assert comparison.scores["plr-perp"].tolist() == [[1, 1], [1, 1]]
+    assert comparison.values["plr-perp"].tolist() == [[1, 1], [1, 1]]
     assert comparison.title == "maze, suite paper: solved rate after 200 to 300 environment steps"
 
 
@@ -106,12 +106,12 @@ def test_p_values_are_corrected_for_the_number_of_pairs(tmp_path: Path):
 
 def test_the_return_is_compared_where_nothing_is_solved(tmp_path: Path):
     runs = [write_run(tmp_path / str(seed), seed=seed, solvable=False) for seed in range(2)]
-    assert compare(runs).study.metric == "return"
+    assert compare(runs).evaluations.metric == "return"
     with pytest.raises(InputError, match="Episodes of maze do not count as solved: compare the return"):
         compare(runs, metric="solved")
     solvable = [write_run(tmp_path / f"s{seed}", seed=seed) for seed in range(2)]
-    assert compare(solvable).study.metric == "solved"
-    assert compare(solvable, metric="return").scores["dr"] == pytest.approx(0.7 * compare(solvable).scores["dr"])
+    assert compare(solvable).evaluations.metric == "solved"
+    assert compare(solvable, metric="return").values["dr"] == pytest.approx(0.7 * compare(solvable).values["dr"])
 
 
 def test_a_run_that_is_still_going_on(tmp_path: Path):
@@ -179,9 +179,9 @@ def test_ends_are_each_runs_own(tmp_path: Path):
     runs = [write_run(tmp_path / f"{n}", seed=n, iterations=n, every=n) for n in (10, 12)]
     with pytest.raises(InputError, match="first evaluated after 12,000 steps"):
         compare(runs)
-    (scores,) = compare(runs, ends=True).scores.values()
+    (values,) = compare(runs, ends=True).values.values()
     last = [[row["solved"] for row in run.evaluations()] for run in runs]
-    np.testing.assert_array_equal(scores, last)
+    np.testing.assert_array_equal(values, last)
 
 
 def test_one_run_counts_once(tmp_path: Path):
@@ -213,7 +213,7 @@ def test_suites(tmp_path: Path):
         compare([one, other])
     with pytest.raises(InputError, match="b was not evaluated on the suite 'paper': leave"):
         compare([one, other], suite="paper")
-    assert compare([one], suite="paper").study.suite == "paper"
+    assert compare([one], suite="paper").evaluations.suite == "paper"
 
 
 def test_other_levels_are_refused(tmp_path: Path):
@@ -224,12 +224,12 @@ def test_other_levels_are_refused(tmp_path: Path):
 
 def test_the_order_of_levels_does_not_matter(tmp_path: Path):
     runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", "plr", levels=LEVELS[::-1])]
-    assert compare(runs).scores["plr"] == pytest.approx(compare(runs[1:]).scores["plr"][:, ::-1])
+    assert compare(runs).values["plr"] == pytest.approx(compare(runs[1:]).values["plr"][:, ::-1])
 
 
 def test_other_actions_are_refused(tmp_path: Path):
     runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", "plr", greedy=True)]
-    with pytest.raises(InputError, match=r"a was tested with drawn actions, .*b was tested with greedy actions"):
+    with pytest.raises(InputError, match=r"a was tested with sampled actions, .*b was tested with greedy actions"):
         compare(runs)
 
 
@@ -340,8 +340,8 @@ def test_curves_that_never_meet_or_are_empty():
 
 
 def test_histories_are_in_order_of_time(tmp_path: Path):
-    study = Results([write_run(tmp_path / "a", "plr-perp")]).study()
+    study = Results([write_run(tmp_path / "a", "plr-perp")]).evaluation_table()
     [history] = study.histories["plr-perp"]
     assert history.steps.tolist() == [5000, 10000, 15000, 20000]
     assert (np.diff(history.updates) >= 0).all()
-    assert history.scores.shape == (4, 3)
+    assert history.values.shape == (4, 3)

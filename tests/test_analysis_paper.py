@@ -17,7 +17,7 @@ from scipy import stats
 
 from tutelage.analysis.compare import regret_contests
 from tutelage.analysis.paper import CLAIMS, Paper, contest, paper, published
-from tutelage.analysis.policies import PolicyScore
+from tutelage.analysis.policy_results import PolicyResult
 from tutelage.analysis.results import Results, find_results
 from tutelage.cli import main
 from tutelage.curriculum.methods import METHODS
@@ -56,7 +56,7 @@ def add_episodes(run: Run, suite: str, levels: tuple[str, ...], seed: int) -> No
 
 def add_regrets(run: Run, regret: float) -> None:
     about = ("x", 20_000, "robustness", "Random25", 1000, False, 0.5, 0.4, 0.6, 0.3, 0.01, 9.0)
-    score = PolicyScore(*about, *(n * regret for n in (1, 2, 3, 4)))
+    score = PolicyResult(*about, *(n * regret for n in (1, 2, 3, 4)))
     write_atomically(run.directory / "eval-robustness.csv", csv_text([score.row()], [*score.row()]))
 
 
@@ -196,7 +196,7 @@ def test_claims_are_welchs_tests_over_levels(runs: Path, written: Path):
 
 
 def test_equal_updates_are_on_the_line_between_evaluations(runs: Path):
-    study = Results(find_results([runs / "maze" / "dr", runs / "maze" / "plr-perp"])).study()
+    study = Results(find_results([runs / "maze" / "dr", runs / "maze" / "plr-perp"])).evaluation_table()
     found = contest(study, "plr-perp", "dr", "updates")
     ends = [int(read_csv(runs / f"maze/plr-perp/{seed}/evaluations.csv")[-1]["updates"]) for seed in range(SEEDS)]
     assert found["time"] == min(ends)
@@ -211,10 +211,10 @@ def test_equal_updates_are_on_the_line_between_evaluations(runs: Path):
 
 
 def test_runs_evaluated_only_at_their_ends_are_compared_there(runs: Path):
-    study = Results(find_results([runs / "maze" / "dr", runs / "maze" / "plr-perp"])).study()
+    study = Results(find_results([runs / "maze" / "dr", runs / "maze" / "plr-perp"])).evaluation_table()
     ends = {
         label: tuple(
-            replace(x, **{name: getattr(x, name)[-1:] for name in ("steps", "updates", "scores")}) for x in own
+            replace(x, **{name: getattr(x, name)[-1:] for name in ("steps", "updates", "values")}) for x in own
         )
         for label, own in study.histories.items()
     }
@@ -247,6 +247,29 @@ def test_minimum_returns_come_from_the_episodes(runs: Path, written: Path):
             own = [row for row in read_csv(runs / f"racing/dr/{seed}/episodes.csv") if row["level"] == track]
             lowest.append(min(float(row["return"]) for row in own))
         assert found["dr", track] == pytest.approx(np.median(lowest))
+
+
+def add_eval(run: Run, steps: int, value: float) -> None:
+    """What `tutelage eval --suite f1` writes, with the same return in all episodes."""
+    about = ("x", steps, "f1")
+    scores = [PolicyResult(*about, level, 2, False, *[None] * 3, value, 0.0, 9.0, *[None] * 4) for level in TRACKS]
+    episodes = [{"policy": "x", "suite": "f1", "level": level, "episode": i} for level in TRACKS for i in range(2)]
+    tables = {
+        "eval-f1.csv": [score.row() for score in scores],
+        "episodes-f1.csv": [row | {"return": value, "length": 9} for row in episodes],
+    }
+    for name, table in tables.items():
+        write_atomically(run.directory / name, csv_text(table, [*table[0]]))
+
+
+@pytest.mark.parametrize(("steps", "shown"), [(10_000, False), (20_000, True), (30_000, True)])
+def test_minimum_returns_are_those_of_the_last_policy(tmp_path: Path, steps: int, shown: bool):
+    """Once, those of an evaluation before training went on counted as its last."""
+    run = racing_run(tmp_path / "dr", "dr", 0)
+    add_eval(run, steps, -99.0)
+    [minimum] = [each for each in paper([run]).exhibits if each.name == "racing-minimum"]
+    assert {row["time"] for row in minimum.rows} == {max(steps, 20_000)}
+    assert (minimum.rows[0]["mean"] == -99.0) == shown
 
 
 def test_wall_following_and_regret_are_means_over_runs(written: Path):
@@ -362,6 +385,14 @@ def test_runs_that_were_trained_with_everything_there_is(tmp_path: Path):
     names = [exhibit.name for exhibit in made.exhibits]
     assert names[:6] == [f"maze-{name}" for name in NAMES["maze"][:6]]
     assert "maze-walls" in names
+
+
+def test_runs_of_another_domain_are_named(tmp_path: Path, monkeypatch):
+    """Once, they were left out without a word."""
+    monkeypatch.setattr(MazeSetup, "name", "own")
+    made = paper([write_run(tmp_path / "own", "dr")])
+    reason = "The paper's domains are maze and racing: compare runs of others with tutelage compare."
+    assert ("–", "All of own", reason) in made.missing
 
 
 def test_a_method_of_another_name_is_compared_with_the_papers_setting(tmp_path: Path):

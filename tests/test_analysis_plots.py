@@ -17,10 +17,12 @@ from PIL import Image
 from tutelage.analysis import plots, style
 from tutelage.analysis.compare import ALL, Comparison
 from tutelage.analysis.compare import compare as compare_study
-from tutelage.analysis.results import NAMES, Results, Study, display
+from tutelage.analysis.results import NAMES, EvaluationTable, Results, display
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import csv_text
+from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.run import METRICS, Run
+from tutelage.training.train import Programs
 from tutelage.types import InputError
 
 ENTRIES = [
@@ -28,8 +30,8 @@ ENTRIES = [
 ]  # of unequal steps, but in order
 
 
-def study(runs: list[Run], metric=None) -> Study:
-    return Results(runs).study(metric=metric)
+def study(runs: list[Run], metric=None) -> EvaluationTable:
+    return Results(runs).evaluation_table(metric=metric)
 
 
 def compare(runs: list[Run], at="steps") -> Comparison:
@@ -229,6 +231,12 @@ def test_a_name_with_dollars_is_no_formula(tmp_path: Path):
 )
 def test_metrics_have_words(metric: str, words: str):
     assert style.words(metric) == words
+
+
+def test_all_words_are_of_metrics_that_are_measured():
+    """Once, they stood beside names that metrics no longer had."""
+    measured = {name.rpartition("/")[2] for name in Programs(MazeSetup.preset("tiny", "repaired")).names}
+    assert style.WORDS.keys() <= measured
 
 
 def test_narrow_figures_have_fewer_panels_side_by_side(runs: list[Run]):

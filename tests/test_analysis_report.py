@@ -15,10 +15,11 @@ from made_up_curricula import HOSTILE, complete_run, entry, hostile_run, write_c
 from made_up_runs import LEVELS, made_up_config, write_run
 from PIL import Image
 
-from tutelage.analysis.policies import BASELINES, COLUMNS, PolicyScore
+from tutelage.analysis.policy_results import BASELINES, COLUMNS, PolicyResult
 from tutelage.analysis.report import report
 from tutelage.analysis.report.levels import chosen_tests, gif, lineages
-from tutelage.analysis.report.sections import explained
+from tutelage.analysis.report.sections import explained, overview
+from tutelage.analysis.results import Results
 from tutelage.analysis.statistics import Correlation, wilson
 from tutelage.analysis.tables import number
 from tutelage.cli import main
@@ -211,7 +212,7 @@ def add_evaluation(run, *, steps: int, levels=LEVELS, baselines=BASELINES) -> No
     """What `tutelage eval` with baselines would write: the run solves 7 of 20, untrained and random none."""
     rates = {str(run.directory): 0.35, "untrained": 0.0, "random": 0.0, "optimal": 1.0}
     rows = [
-        PolicyScore(
+        PolicyResult(
             name,
             steps if rate == 0.35 else None,
             "maze",
@@ -242,13 +243,26 @@ def test_an_evaluation_is_shown_with_its_baselines(tmp_path):
     add_evaluation(run, steps=20_000)
     add_evaluation(other, steps=5_000, baselines=())
     page = Page(report([run, other], tmp_path / "page.html"))
-    assert "By tutelage eval, suite maze: 20 episodes on each level, drawn actions" in page.words
+    assert "By tutelage eval, suite maze: 20 episodes on each level, sampled actions" in page.words
     # DR was evaluated before its training went on
     assert "solved DR, seed 0 after 5,000 steps PLR, seed 0 untrained random optimal SixteenRooms" in page.words
     cells = "0.35 [0.18, 0.57] 0.35 [0.18, 0.57] 0.00 [0.00, 0.16] 0.00 [0.00, 0.16] 1.00 [0.84, 1.00]"
     assert f"SixteenRooms {cells}" in page.words
     assert "solved, suite maze, 20 episodes a level, by eval" in page.words  # also at a glance
     assert "mean of 3 0.35 [0.24, 0.48]" in page.words
+
+
+def test_each_suite_has_a_mean_of_its_own(tmp_path):
+    """Once, the mean of a run evaluated on several was that of them all, under the name of the first."""
+    run = write_run(tmp_path / "run", "plr")
+    path = run.directory / EVALUATIONS
+    both = [
+        row | {"suite": suite, "solved": rate} for row in read_csv(path) for suite, rate in (("paper", 0), ("f", 1))
+    ]
+    path.write_text(csv_text(both, [*both[0]]))
+    [row] = overview(Results([run])).blocks[0].records()
+    means = {suite: row[f"solved, suite {suite}, 10 episodes a level, in training"] for suite in ("paper", "f")}
+    assert means == {"paper": "0.00 [0.00, 0.11]", "f": "1.00 [0.89, 1.00]"}
 
 
 def test_evaluations_of_other_levels_have_a_table_of_their_own(tmp_path):

@@ -317,8 +317,8 @@ def test_an_unknown_score_makes_the_rest_unknown(bad: float):
     assert np.isnan(rank_correlation(x, np.arange(3.0))).all()
 
 
-def test_no_scores_are_refused():
-    with pytest.raises(InputError, match="no scores in an array of shape \\[0, 3\\]"):
+def test_no_values_are_refused():
+    with pytest.raises(InputError, match="no values in an array of shape \\[0, 3\\]"):
         summarize(np.empty((0, 3)), generator())
     with pytest.raises(InputError, match="give at least one run"):
         mean(np.array([]))

@@ -7,7 +7,7 @@ import pytest
 from made_up_runs import write_evaluations, write_run
 
 from tutelage.analysis.compare import ALL
-from tutelage.analysis.policies import PolicyScore
+from tutelage.analysis.policy_results import PolicyResult
 from tutelage.cli import main
 from tutelage.files import csv_text, write_atomically
 
@@ -63,7 +63,7 @@ def test_ends_of_runs_of_any_length_and_their_regret(study: Path, capsys):
     for method, regret in (("dr", 0.3), ("plr-perp", 0.1)):
         for seed in range(2):
             about = ("x", 20_000, "robustness", "Random25", 1000, False, 0.5, 0.4, 0.6, 0.3, 0.01, 9.0)
-            row = PolicyScore(*about, 0.1, 0.1, regret + 0.01 * seed, 0.1).row()
+            row = PolicyResult(*about, 0.1, 0.1, regret + 0.01 * seed, 0.1).row()
             write_atomically(study / method / f"seed-{seed}" / "eval-robustness.csv", csv_text([row], [*row]))
     main(["compare", str(study), "--suite", "paper", "--ends", "--out", str(study / "out")])
     printed = capsys.readouterr().out

@@ -15,6 +15,7 @@ from tutelage.training import run as run_module
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.training.run import Run
 from tutelage.training.train import train
+from tutelage.types import Design
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,19 @@ def test_evals_file_is_in_the_runs_directory_by_default(directory, capsys):
     assert [line.split()[0] for line in table.splitlines()[-2:]] == ["SimpleCrossing", "mean"]
 
 
+def test_the_steps_are_those_of_the_policy(directory, tmp_path, capsys):
+    """A run that was killed between two checkpoints has logged more steps than its policy was trained for."""
+    run = Run.load(shutil.copytree(directory, tmp_path / "killed"))
+    log = run.directory / "metrics.csv"
+    iteration, steps, rest = log.read_text().splitlines()[-1].split(",", 2)
+    with log.open("a") as file:
+        file.write(f"{int(iteration) + 1},{2 * int(steps)},{rest}\n")
+    assert run.metrics()["steps"][-1] == 2 * int(steps)
+    main(["eval", str(run.directory), "--suite", "maze", "--levels", "SimpleCrossing", "--episodes", "2"])
+    [row] = rows_of(run.directory / "eval-maze.csv")
+    assert row["steps"] == steps
+
+
 def test_a_directory_of_runs_stands_for_all_of_them(directory, capsys, tmp_path):
     for seed in (0, 1):
         shutil.copytree(directory, tmp_path / "runs" / f"seed-{seed}")
@@ -105,6 +119,9 @@ def test_a_directory_of_runs_stands_for_all_of_them(directory, capsys, tmp_path)
         [row] = rows_of(tmp_path / "runs" / f"seed-{seed}" / "eval-maze.csv")
         assert row["policy"] == str(tmp_path / "runs" / f"seed-{seed}")
     assert "has 2 runs: name one of them" in refused(capsys, "play", tmp_path / "runs")
+    shutil.rmtree(tmp_path / "runs" / "seed-1")
+    main(["play", str(tmp_path / "runs")])
+    assert (tmp_path / "runs" / "seed-0" / "random.gif").exists(), "in the directory of the only run"
 
 
 def test_eval_refuses_what_does_not_exist(directory, capsys, tmp_path):
@@ -114,6 +131,20 @@ def test_eval_refuses_what_does_not_exist(directory, capsys, tmp_path):
     assert "Did you mean SixteenRooms?" in unknown
     assert "is not a run" in refused(capsys, "eval", tmp_path / "nothing")
     assert "at least one episode" in refused(capsys, "eval", directory, "--episodes", "0")
+
+
+def test_results_of_other_runs_do_not_enter_a_run(directory, capsys, tmp_path, monkeypatch):
+    """Tables in a run's directory once counted as its own, whatever policies they named."""
+    other = shutil.copytree(directory, tmp_path / "other")
+    for runs in ([directory, other], [directory]):
+        said = refused(capsys, "eval", *runs, "--suite", "maze", "--out", other / "eval-both.csv")
+        assert "other is a run, and results in its directory count as its own: give --out another one." in said
+    monkeypatch.chdir(other)
+    assert "count as its own" in refused(capsys, "eval", "--pretrained", "maze", "--suite", "maze")
+    assert not [*other.glob("e*-both.csv")]
+    options = ["--suite", "maze", "--levels", "SimpleCrossing", "--episodes", "2"]
+    main(["eval", str(other), *options, "--out", "eval-own.csv"])
+    assert len(rows_of(other / "eval-own.csv")) == 1
 
 
 def test_play_makes_a_video_of_a_test_level(directory, capsys, tmp_path):
@@ -145,6 +176,16 @@ def test_play_refuses_what_it_cannot_show(directory, capsys, tmp_path):
     broken.write_text('["#"]')
     assert "holds no level: The maze has no agent" in refused(capsys, "play", directory, "--level", broken)
     assert "from 0 upwards" in refused(capsys, "play", directory, "--episode", "-1")
+
+
+def test_play_refuses_to_play_what_cannot_be_drawn(directory, capsys, monkeypatch):
+    """Once, a traceback came after the episode."""
+    domain = Run.load(directory).domain
+    plain = replace(domain, frame=None, design=type("Plain", (Design,), {"sample": domain.design.sample})())
+    monkeypatch.setattr(MazeSetup, "domain", lambda self: plain)
+    monkeypatch.setattr("tutelage.cli.play.watch", None)
+    said = refused(capsys, "play", directory)
+    assert "A video of a domain without `frame` needs a design with `image`, which Plain lacks; define" in said
 
 
 def test_a_policy_acts_in_three_lines(directory):

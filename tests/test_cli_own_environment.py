@@ -68,7 +68,7 @@ def test_its_levels_are_listed_and_drawn(module):
     assert asked.returncode == 0, asked.stderr
     devices, head, *lines, _, last = asked.stdout.splitlines()
     assert devices == f"devices {len(os.sched_getaffinity(0))}"
-    assert head.split() == ["level", "suite", "blocks", "shortest", "path", "solvable", "time", "limit"]
+    assert head.split() == ["level", "suites", "blocks", "shortest", "path", "solvable", "time", "limit"]
     assert {line.split()[0]: line.split()[1] for line in lines} == {"Labyrinth": "tests", "SimpleCrossing": "tests"}
     assert last == "A picture of each is in own.png."
     assert (module / "own.png").exists()

@@ -12,8 +12,8 @@ from probes import Aim, Wait, small
 
 from tutelage.domains import maze
 from tutelage.evaluation import evaluate
-from tutelage.evaluation.baselines import optimal_scores, random_scores, uniform_network, untrained_scores
-from tutelage.evaluation.evaluate import Draws, Evaluator, Score, grouped
+from tutelage.evaluation.baselines import optimal_results, random_results, uniform_network, untrained_results
+from tutelage.evaluation.evaluate import Draws, Evaluator, LevelResult, draw_groups
 from tutelage.learning.policy import fresh_params
 from tutelage.networks.maze_student import MazeStudent, maze_student
 from tutelage.types import Box, Discrete, Domain, InputError, TestLevel
@@ -41,12 +41,12 @@ COIN, LONG = WAIT.suites["tests"]
 def test_regret_by_hand():
     optimal = np.linspace(1.0, 1.0, 20, dtype=np.float32)
     returns = np.where(np.arange(20) < 3, [0.0] * 20, 0.9).astype(np.float32)  # three failures among twenty
-    score = Score("x", returns, None, 0.0, optimal)
+    score = LevelResult("x", returns, None, 0.0, optimal)
     assert score.regret() == pytest.approx((3 * 1 + 17 * 0.1) / 20, abs=1e-6)
     assert score.regret(0.1) == 1.0, "the worst two are failures"
     assert score.regret(0.2) == pytest.approx((3 + 0.1) / 4, abs=1e-6)
     assert score.regret(0.01) is None, "less than one episode"
-    assert Score("x", returns, None, 0.0).regret() is None
+    assert LevelResult("x", returns, None, 0.0).regret() is None
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def names(kinds):
 
 
 def test_levels_of_a_kind_share_a_program():
-    assert names(grouped(MAZES.suites["paper"], 2)) == [
+    assert names(draw_groups(MAZES.suites["paper"], 2)) == [
         [["SixteenRooms", "SixteenRooms2", "Labyrinth", "Labyrinth2", "Maze", "Maze2"]],
         [["LargeCorridor", "PerfectMaze"]],
     ]
@@ -101,10 +101,10 @@ def test_large_levels_that_never_change_are_played_apart_by_one_program(monkeypa
     levels = [ENTRIES[name] for name in ("SixteenRooms", "NineRooms")]
     together = Evaluator(MAZES, levels, STUDENT, 3)
     monkeypatch.setattr(evaluate, "MEMORY", 40_000)
-    assert names(grouped((*levels, ENTRIES["SmallCorridor"]), 3)) == [
+    assert names(draw_groups((*levels, ENTRIES["SmallCorridor"]), 3)) == [
         [["SixteenRooms", "NineRooms", "SmallCorridor"]]
     ], "the corridor is drawn anew for every episode"
-    assert names(grouped(levels, 3)) == [[["SixteenRooms"], ["NineRooms"]]]
+    assert names(draw_groups(levels, 3)) == [[["SixteenRooms"], ["NineRooms"]]]
     apart = Evaluator(MAZES, levels, STUDENT, 3)
     assert len({id(program) for _, program in apart._groups}) == 1
     for one, other in zip(together(params, KEY), apart(params, KEY), strict=True):
@@ -126,7 +126,7 @@ def test_scores_come_in_order_and_their_statistics_are_right(evaluator, params):
     scores = evaluator(params, KEY, told.append)
     assert [score.level for score in scores] == ["PerfectMaze11", "SimpleCrossing"]
     assert sum(told) == 2
-    score = Score("a", np.array([0.0, 0.5, 1.0, 0.0], np.float32), np.array([9, 2, 3, 10]), 0.0)
+    score = LevelResult("a", np.array([0.0, 0.5, 1.0, 0.0], np.float32), np.array([9, 2, 3, 10]), 0.0)
     assert score.solved == 0.5
     assert score.mean_return == 0.375
     assert score.return_error == pytest.approx(np.std([0, 0.5, 1, 0], ddof=1) / 2)
@@ -144,8 +144,8 @@ def test_an_evaluation_is_the_same_again_and_greed_needs_no_dice(evaluator, para
 
 
 def test_nobody_beats_the_oracle_on_any_level(evaluator, params):
-    best = optimal_scores(MAZES, FEW, 6, KEY)
-    for scores in (evaluator(params, KEY), untrained_scores(evaluator, STUDENT, KEY)):
+    best = optimal_results(MAZES, FEW, 6, KEY)
+    for scores in (evaluator(params, KEY), untrained_results(evaluator, STUDENT, KEY)):
         for score, optimum in zip(scores, best, strict=True):
             assert (score.returns <= optimum.returns).all()
     for optimum in best:
@@ -155,7 +155,7 @@ def test_nobody_beats_the_oracle_on_any_level(evaluator, params):
 
 def test_random_actions_solve_some_levels_but_only_those_that_can_be():
     easy = (TestLevel("Easy", replace(MAZES.env, max_steps=200), MAZES.design.sample),)
-    (score,), (optimum,) = (scores(MAZES, easy, 30, KEY) for scores in (random_scores, optimal_scores))
+    (score,), (optimum,) = (scores(MAZES, easy, 30, KEY) for scores in (random_results, optimal_results))
     assert score.solved > 0.2
     assert (score.returns <= optimum.returns).all()
     assert score.mean_return < optimum.mean_return
@@ -164,10 +164,10 @@ def test_random_actions_solve_some_levels_but_only_those_that_can_be():
 def test_the_oracle_keeps_to_the_limit_of_the_test_level():
     """Labyrinth takes 113 actions: more than these agents had in training, but not more than the test allows."""
     assert MAZES.env.horizon < 113
-    (score,) = optimal_scores(MAZES, (ENTRIES["Labyrinth"],), 3, KEY)
+    (score,) = optimal_results(MAZES, (ENTRIES["Labyrinth"],), 3, KEY)
     np.testing.assert_allclose(score.returns, 1 - 113 / 450, rtol=1e-6)
     with pytest.raises(InputError, match="no oracle"):
-        optimal_scores(WAIT, (COIN,), 1, KEY)
+        optimal_results(WAIT, (COIN,), 1, KEY)
 
 
 def test_the_random_policy_is_uniform():

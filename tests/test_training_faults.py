@@ -131,7 +131,7 @@ VERBS = {
     "evaluations": lambda run: Run.load(run).evaluations(),
     "episodes": lambda run: Run.load(run).episodes(),
     "snapshots": lambda run: Run.load(run).snapshots(),
-    "compare": lambda run: Results([Run.load(run)]).study(),
+    "compare": lambda run: Results([Run.load(run)]).evaluation_table(),
     "policy": lambda run: Run.load(run).params,
 }
 

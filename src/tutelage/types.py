@@ -221,7 +221,7 @@ def require_support(design: Design, *members: Member, purpose: str) -> None:
     if lacking:
         raise InputError(
             f"{purpose} needs a design with {' and '.join(lacking)}, which {type(design).__name__} lacks; define "
-            "what is missing as `tutelage.types.Design` describes it, or choose another method."
+            "what is missing as `tutelage.types.Design` describes it."
         )
 
 

@@ -10,17 +10,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 
-from tutelage.analysis.policies import PolicyScore
-from tutelage.analysis.results import CLOCKS, Clock, Results, Study, grouped
+from tutelage.analysis.policy_results import PolicyResult
+from tutelage.analysis.results import CLOCKS, Clock, EvaluationTable, Results, grouped
 from tutelage.analysis.statistics import (
-    Estimate,
-    Scores,
+    Interval,
     Summary,
+    Values,
     Welch,
     bootstrap,
     hedges_g,
@@ -38,7 +38,7 @@ ALL = "all levels"
 """In place of a level's name: the mean over all levels."""
 
 REGRETS = {1.0: "regret", 0.1: "regret_worst_10", 0.01: "regret_worst_1", 0.001: "regret_worst_01"}
-"""Fields of a `PolicyScore`, by the share of the worst episodes that each is the mean of."""
+"""Fields of a `PolicyResult`, by the share of the worst episodes that each is the mean of."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Test:
     second: str
     level: str
     welch: Welch
-    """Of the runs' scores; on all levels, of their means over levels."""
+    """Of the runs' values; on all levels, of their means over levels."""
     effect: float
     """Hedges' g."""
     corrected_p: float
     """Holm's, for as many tests as there are pairs of methods."""
-    improvement: Estimate
+    improvement: Interval
     """P(first > second), and its interval."""
 
 
@@ -64,11 +64,11 @@ class Test:
 class Comparison:
     """Runs of several methods after equal environment steps or gradient updates."""
 
-    study: Study
+    evaluations: EvaluationTable
     at: Clock
     times: Mapping[str, int]
     """After how many steps or updates, by method."""
-    scores: Mapping[str, Scores]
+    values: Mapping[str, Values]
     """f64[R, L] by method."""
     summaries: Mapping[str, Mapping[str, Summary]]
     """By method and by level, `ALL` being the last."""
@@ -77,7 +77,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        return f"{self.study.title} {self.when}"
+        return f"{self.evaluations.title} {self.when}"
 
     @property
     def when(self) -> str:
@@ -107,13 +107,18 @@ class Comparison:
     def tables(self, name: Callable[[str], str] = str) -> list[Table]:
         """By level, over all levels, and, of several methods, their tests; `name` maps methods to shown names."""
         tables = [self._level_table(name), self._overall_table(name), self._test_table(name)]
-        return tables if len(self.scores) > 1 else tables[:2]
+        return tables if len(self.values) > 1 else tables[:2]
 
     def _place(self) -> dict[str, Any]:
-        return {"domain": self.study.domain, "suite": self.study.suite, "metric": self.study.metric, "at": self.at}
+        return {
+            "domain": self.evaluations.domain,
+            "suite": self.evaluations.suite,
+            "metric": self.evaluations.metric,
+            "at": self.at,
+        }
 
     def _level_table(self, name: Callable[[str], str]) -> Table:
-        rates = self.study.metric == "solved"
+        rates = self.evaluations.metric == "solved"
 
         def cell(s: Summary) -> str:
             if rates:
@@ -121,9 +126,9 @@ class Comparison:
             return plus_minus(s.mean, s.standard_error, self.digits)
 
         measured = "mean [95 % interval]" if rates else "mean ± standard error"
-        heads = [f"{name(method)} ({len(scores)})" for method, scores in self.scores.items()]
+        heads = [f"{name(method)} ({len(values)})" for method, values in self.values.items()]
         columns = [[*map(cell, summaries.values())] for summaries in self.summaries.values()]
-        rows = [*zip((*self.study.levels, ALL), *columns, strict=True)]
+        rows = [*zip((*self.evaluations.levels, ALL), *columns, strict=True)]
         return Table([measured, *heads], rows, f"{self.title}; the number of runs in parentheses")
 
     def _overall_table(self, name: Callable[[str], str]) -> Table:
@@ -157,25 +162,27 @@ class Comparison:
     @property
     def digits(self) -> int:
         """Decimals that suit the numbers: two for rates, none for returns in the hundreds."""
-        largest = max(float(np.abs(np.nan_to_num(scores)).max()) for scores in self.scores.values())
+        largest = max(float(np.abs(np.nan_to_num(values)).max()) for values in self.values.values())
         return 2 if largest < 10 else 1 if largest < 100 else 0
 
 
 def compare(
-    study: Study, at: Clock = "steps", *, ends: bool = False, whole_runs: bool = False, seed: int = 0
+    evaluations: EvaluationTable, at: Clock = "steps", *, ends: bool = False, whole_runs: bool = False, seed: int = 0
 ) -> Comparison:
-    """Compare methods at the last point that all runs have reached; scores are interpolated between evaluations.
+    """Compare methods at the last point that all runs have reached; values are interpolated between evaluations.
 
     Args:
-        study: `Results(runs).study()`.
+        evaluations: `Results(runs).evaluation_table()`.
         at: compare after equal environment steps or after equal gradient updates.
         ends: compare the last evaluations of all runs, whenever they were.
         whole_runs: how intervals are made; see `statistics.bootstrap`.
         seed: of their resamples.
     """
-    scores, times, episodes = {}, {}, {}
-    for label, group in study.histories.items():
-        shortest = min(group if ends else chain(*study.histories.values()), key=lambda each: int(each.clock(at)[-1]))
+    values, times, episodes = {}, {}, {}
+    for label, group in evaluations.histories.items():
+        shortest = min(
+            group if ends else chain(*evaluations.histories.values()), key=lambda each: int(each.clock(at)[-1])
+        )
         time = times[label] = int(shortest.clock(at)[-1])
         found, played = [], []
         for history in group:
@@ -188,12 +195,12 @@ def compare(
                 )
             found.append(reached)
             played.append(int(history.episodes[np.searchsorted(clock, point, side="right") - 1]))
-        scores[label] = np.stack(found)
-        episodes[label] = min(played) if study.metric == "solved" else None
+        values[label] = np.stack(found)
+        episodes[label] = min(played) if evaluations.metric == "solved" else None
 
-    def parts(x: Scores) -> dict[str, Scores]:
+    def parts(x: Values) -> dict[str, Values]:
         """f64[R, 1] for each level, and f64[R, L] for all."""
-        return {level: x[:, [i]] for i, level in enumerate(study.levels)} | {ALL: x}
+        return {level: x[:, [i]] for i, level in enumerate(evaluations.levels)} | {ALL: x}
 
     # each interval has a generator of its own, so that none depends on what else is compared
     summaries = {
@@ -201,37 +208,37 @@ def compare(
             level: summarize(part, np.random.default_rng(seed), episodes=episodes[label], whole_runs=whole_runs)
             for level, part in parts(x).items()
         }
-        for label, x in scores.items()
+        for label, x in values.items()
     }
     # the later method minus the earlier, so that a positive difference favors the newer one
-    pairs = [(first, second) for second, first in combinations(scores, 2)]
+    pairs = [(first, second) for second, first in combinations(values, 2)]
     tests = []
-    for level in (*study.levels, ALL):
+    for level in (*evaluations.levels, ALL):
         contests = []
         for pair in pairs:
-            samples = [parts(scores[label])[level] for label in pair]
+            samples = [parts(values[label])[level] for label in pair]
             x, y = (sample.mean(axis=1) for sample in samples)
             rng = np.random.default_rng(seed)
             improvement = bootstrap(probability_of_improvement, samples, rng, whole_runs=whole_runs)
             contests.append(Test(*pair, level, welch(x, y), hedges_g(x, y), math.nan, improvement))
         corrected = holm(np.array([test.welch.p for test in contests]))
         tests += [replace(test, corrected_p=float(p)) for test, p in zip(contests, corrected, strict=True)]
-    return Comparison(study, at, times, scores, summaries, tuple(tests))
+    return Comparison(evaluations, at, times, values, summaries, tuple(tests))
 
 
-def _regrets(results: Results, method: str) -> dict[tuple[str, str], list[PolicyScore]]:
+def _regrets(results: Results, method: str) -> dict[tuple[str, str], list[PolicyResult]]:
     """What `tutelage eval` found of its runs where there is an oracle, by suite and level."""
-    scores = [score for run in results.groups[method] for score in run.scores if score.regret is not None]
-    return grouped(scores, lambda score: (score.suite, score.level))
+    known = [result for run in results.groups[method] for result in run.own_tests if result.regret is not None]
+    return grouped(known, attrgetter("suite", "level"))
 
 
 def regret_rows(results: Results) -> list[dict[str, Any]]:
     """True regret from `tutelage eval`: a row for each method, suite, level and share of the worst episodes."""
     rows = []
     for method in results.groups:
-        for (suite, level), scores in _regrets(results, method).items():
+        for (suite, level), found in _regrets(results, method).items():
             for share, name in REGRETS.items():
-                values = np.array([x for score in scores if (x := getattr(score, name)) is not None], np.float64)
+                values = np.array([x for result in found if (x := getattr(result, name)) is not None], np.float64)
                 if values.size:
                     about = {"method": method, "suite": suite, "level": level, "worst": share, "runs": len(values)}
                     rows.append(about | {"mean": float(mean(values)), "standard_error": float(standard_error(values))})
@@ -257,15 +264,15 @@ def regret_contests(results: Results, first: str, second: str) -> list[dict[str,
     x, y = (
         {
             level: np.array(worst)
-            for (suite, level), scores in _regrets(results, method).items()
-            if suite == "robustness" and (worst := [s.regret_worst_1 for s in scores if s.regret_worst_1 is not None])
+            for (suite, level), found in _regrets(results, method).items()
+            if suite == "robustness" and (worst := [s.regret_worst_1 for s in found if s.regret_worst_1 is not None])
         }
         for method in (first, second)
     )
     return [{"level": level} | contrast(x[level], y[level]) for level in x if level in y]
 
 
-def contrast(x: Scores, y: Scores) -> dict[str, Any]:
+def contrast(x: Values, y: Values) -> dict[str, Any]:
     """The means of x[R] and y[R'], one for each run, with Welch's test and Hedges' g."""
     about = {"runs": len(x), "other_runs": len(y), "mean": float(mean(x)), "other_mean": float(mean(y))}
     return about | welch(x, y)._asdict() | {"effect": hedges_g(x, y)}

@@ -39,7 +39,7 @@ from tutelage.analysis.compare import (
 )
 from tutelage.analysis.plots import Center, Panel
 from tutelage.analysis.report.page import Block, Plot, Section, render
-from tutelage.analysis.results import CLOCKS, Clock, History, Results, RunResults, Study, display, grouped
+from tutelage.analysis.results import CLOCKS, Clock, EvaluationTable, History, Results, RunResults, display, grouped
 from tutelage.analysis.statistics import holm, mean, standard_error
 from tutelage.analysis.tables import Table, latex, markdown, plus_minus, probability
 from tutelage.curriculum.methods import METHODS, Method
@@ -170,7 +170,9 @@ def paper(runs: Sequence[Run | RunResults], center: Center = "median") -> Paper:
     """
     results = [run if isinstance(run, RunResults) else RunResults(run) for run in runs]
     exhibits: list[Exhibit] = []
-    missing: list[tuple[str, str, str]] = []
+    others = dict.fromkeys(run.run.config.setup.name for run in results if run.run.config.setup.name not in _EXHIBITS)
+    reason = f"The paper's domains are {' and '.join(_EXHIBITS)}: compare runs of others with tutelage compare."
+    missing = [("–", f"All of {domain}", reason) for domain in others]
     for domain, parts in _EXHIBITS.items():
         own = [run for run in results if run.run.config.setup.name == domain]
         if not own:
@@ -194,13 +196,13 @@ class _Source:
     results: Results
     center: Center
 
-    def study(self, *suites: str) -> Study:
+    def evaluations(self, *suites: str) -> EvaluationTable:
         """The evaluations on the first of these suites, or of the paper's, that any run was evaluated on."""
         suites = suites or SUITES[self.results.domain]
         tested = {row["suite"] for run in self.results.runs for row in run.tested}
         for suite in suites:
             if suite in tested:
-                return self.results.study(suite, partly=True)
+                return self.results.evaluation_table(suite, partly=True)
         raise InputError(f"No run was evaluated on the suite {suites[0]}: tutelage eval RUNS --suite {suites[0]}.")
 
     def setting(self, comparison: Comparison | None = None) -> str:
@@ -208,7 +210,7 @@ class _Source:
         if comparison is None:
             lengths = {label: (len(group), _length(group)) for label, group in self.results.groups.items()}
         else:
-            lengths = {label: (len(x), comparison.times[label]) for label, x in comparison.scores.items()}
+            lengths = {label: (len(x), comparison.times[label]) for label, x in comparison.values.items()}
         parts = [f"{display(label)}: {_seeds(n)}, {steps:,} steps" for label, (n, steps) in lengths.items()]
         return f"{'; '.join(parts)}. {self.setting_sentence}"
 
@@ -291,13 +293,13 @@ def _gallery(blank: Exhibit, source: _Source) -> Exhibit:
 
 
 def _bars(blank: Exhibit, source: _Source) -> Exhibit:
-    comparison = compare(source.study(), ends=True)
+    comparison = compare(source.evaluations(), ends=True)
     domain = source.results.runs[0].run.domain
-    drawn = {level.name for level in domain.suites.get(comparison.study.suite, ()) if not is_fixed(level)}
+    drawn = {level.name for level in domain.suites.get(comparison.evaluations.suite, ()) if not is_fixed(level)}
     names = {level: f"{level}*" for level in drawn}
     note = " An asterisk marks levels that are drawn again for each episode." if drawn else ""
     reference = None
-    if comparison.study.domain == "racing":
+    if comparison.evaluations.domain == "racing":
         value = published("f1")["AttentionAgent"]["Mean"][0]
         reference = f"AttentionAgent, mean of all tracks (published): {value:.0f}", value
     title = f"{comparison.title}; {plots.CENTERS[source.center]}"
@@ -306,10 +308,10 @@ def _bars(blank: Exhibit, source: _Source) -> Exhibit:
 
 
 def _maze_curves(blank: Exhibit, source: _Source) -> Exhibit:
-    study, panels = source.study(), list[Panel]()
-    title = "solved rate on test mazes" if study.metric == "solved" else "return on test mazes"
+    evaluations, panels = source.evaluations(), list[Panel]()
+    title = "solved rate on test mazes" if evaluations.metric == "solved" else "return on test mazes"
     for at in CLOCKS:
-        panels += plots.level_panels(study, at, {ALL: title})
+        panels += plots.level_panels(evaluations, at, {ALL: title})
         panels += _complexity_panels(source, at, COMPLEXITY["maze"][:2])
     return _panels(blank, source, panels, DOTTED)
 
@@ -319,22 +321,22 @@ def _racing_curves(blank: Exhibit, source: _Source) -> Exhibit:
     suites = {"original": {ALL: "original CarRacing"}, "f1": {track: f"F1 {track}" for track in TRACKS}}
     for suite, titles in suites.items():
         with suppress(InputError):
-            study = source.study(suite)
-            known = {level: title for level, title in titles.items() if level in (ALL, *study.levels)}
-            panels += plots.level_panels(study, "steps", known)
+            evaluations = source.evaluations(suite)
+            known = {level: title for level, title in titles.items() if level in (ALL, *evaluations.levels)}
+            panels += plots.level_panels(evaluations, "steps", known)
     lacking = "No run was evaluated on original or f1: train with --suite original --more-suites f1."
     return _panels(blank, source, panels, lacking=lacking)
 
 
-def _complexity_panels(source: _Source, against: Clock, names: Iterable[str]) -> list[Panel]:
+def _complexity_panels(source: _Source, at: Clock, names: Iterable[str]) -> list[Panel]:
     """New and curated levels in one panel: the curator's as lines, new ones dotted beside them."""
     panels = []
     for name in names:
-        new, replayed = (plots.metric_curves(source.results, f"{kind}/{name}", against) for kind in ("new", "replayed"))
+        new, replayed = (plots.metric_curves(source.results, f"{kind}/{name}", at) for kind in ("new", "replayed"))
         lines = {label: replayed.get(label) or curves for label, curves in new.items()}
         beside = {label: curves for label, curves in new.items() if replayed.get(label)}
         if any(lines.values()):
-            panels.append(Panel(style.words(name), lines, against, [beside] if beside else []))
+            panels.append(Panel(style.words(name), lines, at, [beside] if beside else []))
     return panels
 
 
@@ -369,7 +371,7 @@ def _panels(blank: Exhibit, source: _Source, panels: list[Panel], note: str = ""
 
 
 def _levels(blank: Exhibit, source: _Source) -> Exhibit:
-    comparison, beside = compare(source.study(), ends=True), published(PUBLISHED[source.results.domain])
+    comparison, beside = compare(source.evaluations(), ends=True), published(PUBLISHED[source.results.domain])
     rows = [
         {"suite": "published", "method": method, "level": level, "mean": value, "standard_error": error}
         for method, levels in beside.items()
@@ -388,9 +390,9 @@ def level_table(comparison: Comparison, beside: Mapping[str, Mapping[str, tuple[
         display(label): {level: (x.mean, x.standard_error) for level, x in summaries.items()}
         for label, summaries in comparison.summaries.items()
     }
-    rounded = 1 if comparison.study.metric == "solved" else 0  # as they were published
+    rounded = 1 if comparison.evaluations.metric == "solved" else 0  # as they were published
     rows, bold = [], set()
-    for i, level in enumerate((*comparison.study.levels, ALL)):
+    for i, level in enumerate((*comparison.evaluations.levels, ALL)):
         row = [level]
         for columns, digits in ((measured, comparison.digits), (beside, rounded)):
             cells = [x.get(level, x.get("Mean" if level == ALL else level)) for x in columns.values()]
@@ -400,7 +402,7 @@ def level_table(comparison: Comparison, beside: Mapping[str, Mapping[str, tuple[
                     bold.add((i, len(row)))
                 row.append(plus_minus(*cell, digits) if cell else "–")
         rows.append(row)
-    runs = {display(label): _seeds(len(x)) for label, x in comparison.scores.items()}
+    runs = {display(label): _seeds(len(x)) for label, x in comparison.values.items()}
     head = ["mean ± standard error", *(f"{n} ({runs[n]})" for n in measured), *(f"{n} (published)" for n in beside)]
     return Table(head, rows, comparison.title, bold=bold)
 
@@ -416,19 +418,19 @@ def published(table: str) -> dict[str, dict[str, tuple[float, float]]]:
 
 
 def _claims(blank: Exhibit, source: _Source) -> Exhibit:
-    study = source.study()
+    evaluations = source.evaluations()
     rows: list[dict[str, Any]] = []
     lacking = []
     for claim in CLAIMS[source.results.domain]:
         firsts, seconds = (
-            [label for label in study.histories if label.partition(",")[0] == method] for method in claim[:2]
+            [label for label in evaluations.histories if label.partition(",")[0] == method] for method in claim[:2]
         )
         pairs = [*product(firsts, seconds)]
         if not pairs:
             lacking.append(f"{display(claim.better)} > {display(claim.worse)}")
         for first, second in pairs:
-            about = {"claim": f"{display(first)} > {display(second)}", "metric": study.metric, "at": claim.at}
-            rows.append(about | contest(study, first, second, claim.at))
+            about = {"claim": f"{display(first)} > {display(second)}", "metric": evaluations.metric, "at": claim.at}
+            rows.append(about | contest(evaluations, first, second, claim.at))
             if claim.better in MINIMAX_REGRET:
                 for found in regret_contests(source.results, first, second):
                     metric = f"regret, worst 1 %, {found.pop('level')}"
@@ -436,60 +438,62 @@ def _claims(blank: Exhibit, source: _Source) -> Exhibit:
     if not rows:
         raise InputError(f"There are no two methods of which the paper claims anything: {'; '.join(lacking)}.")
     for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
-        better = (row["difference"] > 0) == (row["metric"] == study.metric)  # regret should be lower
+        better = (row["difference"] > 0) == (row["metric"] == evaluations.metric)  # regret should be lower
         row["corrected_p"] = float(p)
         row["verdict"] = "not decided" if not p < 0.05 else "holds" if better else "the opposite holds"
-    coarse = 0 if study.metric == "return" and source.results.domain == "racing" else 2
+    coarse = 0 if evaluations.metric == "return" and source.results.domain == "racing" else 2
     cells = [
         [
             row["claim"],
             row["metric"],
             "the end" if row["time"] is None else f"{row['time']:,} {row['at']}",
-            *contrast_cells(row, coarse if row["metric"] == study.metric else 3),
+            *contrast_cells(row, coarse if row["metric"] == evaluations.metric else 3),
             probability(row["corrected_p"]),
             row["verdict"],
         ]
         for row in rows
     ]
-    caption = f"Welch's test of runs' means over the suite {study.suite}, on lines between evaluations"
-    if any(row["metric"] != study.metric for row in rows):
+    caption = f"Welch's test of runs' means over the suite {evaluations.suite}, on lines between evaluations"
+    if any(row["metric"] != evaluations.metric for row in rows):
         caption += "; and of true regret on the worst levels of the suite robustness, which should be lower"
     setting = source.setting() + (f" Without runs: {'; '.join(lacking)}." if lacking else "")
     head = ["claim of the paper", "metric", "after", *CONTRAST, "p (Holm)", "here"]
     return replace(blank, setting=setting, tables=[Table(head, cells, caption)], rows=rows)
 
 
-def contest(study: Study, first: str, second: str, at: Clock) -> dict[str, Any]:
+def contest(evaluations: EvaluationTable, first: str, second: str, at: Clock) -> dict[str, Any]:
     """One method against another: means, Welch's test and Hedges' g.
 
     They are compared at the last point that all runs have reached. If a run has no evaluation until then, all are
     compared at their ends, and the time is None.
     """
-    groups = study.histories[first], study.histories[second]
+    groups = evaluations.histories[first], evaluations.histories[second]
     time = min(int(history.clock(at)[-1]) for group in groups for history in group)
     found = [[history.at(time, at) for history in group] for group in groups]
-    ends = any(scores is None for group in found for scores in group)
+    ends = any(values is None for group in found for values in group)
     if ends:
-        found = [[history.scores[-1] for history in group] for group in groups]
-    x, y = (np.array([scores.mean() for scores in group if scores is not None]) for group in found)
+        found = [[history.values[-1] for history in group] for group in groups]
+    x, y = (np.array([values.mean() for values in group if values is not None]) for group in found)
     return {"time": None if ends else time} | contrast(x, y)
 
 
 def _minimum(blank: Exhibit, source: _Source) -> Exhibit:
     histories: dict[str, tuple[History, ...]] = {}
-    study, counts = source.study(), list[int]()
+    evaluations, counts = source.evaluations(), list[int]()
     for label, group in source.results.groups.items():
         for run in group:
-            episodes = grouped(run.last_episodes(study.suite), itemgetter("level"))
-            if {*episodes} >= {*study.levels}:
+            last = run.last_episodes(evaluations.suite)
+            episodes = grouped(last, itemgetter("level"))
+            if {*episodes} >= {*evaluations.levels}:
                 counts.append(min(map(len, episodes.values())))
-                lowest = np.array([[min(row["return"] for row in episodes[level]) for level in study.levels]])
-                steps, updates = (run.metrics[name][-1:].astype(int) for name in ("steps", "updates"))
+                lowest = np.array([[min(row["return"] for row in episodes[level]) for level in evaluations.levels]])
+                steps = np.array([run.evaluated(evaluations.suite)[last[0]["iteration"]]])
+                updates = np.interp(steps, run.metrics["steps"], run.metrics["updates"]).astype(int)
                 history = History(run.directory, steps, updates, np.array(counts[-1:]), lowest)
                 histories[label] = (*histories.get(label, ()), history)
     if not histories:
         raise InputError("No run has kept its episodes on F1: tutelage eval RUNS --suite f1.")
-    comparison = compare(replace(study, metric="return", histories=histories), ends=True)
+    comparison = compare(replace(evaluations, metric="return", histories=histories), ends=True)
     title = f"Minimum return over {min(counts)} episodes on each track; {plots.CENTERS[source.center]}"
     draw = partial(plots.bars, comparison, title, center=source.center)
     return replace(blank, setting=source.setting(comparison), draw=draw, rows=comparison.rows())
@@ -503,7 +507,7 @@ def _regret(blank: Exhibit, source: _Source) -> Exhibit:
 
 
 def _walls(blank: Exhibit, source: _Source) -> Exhibit:
-    suite = source.study().suite
+    suite = source.evaluations().suite
     names = ("wall_right", "wall_left")
     shares: dict[str, list[Any]] = {}
     for label, group in source.results.groups.items():
@@ -512,8 +516,8 @@ def _walls(blank: Exhibit, source: _Source) -> Exhibit:
                 own = [np.mean([row[name] for row in episodes]) for name in names]
                 shares.setdefault(display(label), []).append(own)
     for run in source.results.runs:
-        scores = [x for x in run.tests if x.is_baseline and x.suite == suite and x.measures]
-        for policy, found in grouped(scores, attrgetter("policy")).items():
+        baselines = [x for x in run.tests if x.is_baseline and x.suite == suite and x.measures]
+        for policy, found in grouped(baselines, attrgetter("policy")).items():
             shares.setdefault(policy, [np.mean([[x.measures[name] for name in names] for x in found], axis=0)])
     if not shares:
         raise InputError(f"No run has kept its episodes: tutelage eval RUNS --suite {suite} --baselines.")

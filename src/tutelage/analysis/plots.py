@@ -20,8 +20,8 @@ from matplotlib.ticker import EngFormatter
 
 from tutelage.analysis import style
 from tutelage.analysis.compare import ALL, Comparison
-from tutelage.analysis.results import CLOCKS, Clock, Curve, Entry, History, Results, Study, align, display
-from tutelage.analysis.statistics import Scores, Summary, mean, median, quartiles, rank_correlation, standard_error
+from tutelage.analysis.results import CLOCKS, Clock, Curve, Entry, EvaluationTable, History, Results, align, display
+from tutelage.analysis.statistics import Summary, Values, mean, median, quartiles, rank_correlation, standard_error
 from tutelage.types import InputError
 
 Center = Literal["median", "mean"]
@@ -37,7 +37,7 @@ class Panel:
     title: str
     curves: Mapping[str, Sequence[Curve]]
     """By method."""
-    against: Clock = "steps"
+    at: Clock = "steps"
     dotted: Sequence[Mapping[str, Sequence[Curve]]] = ()
     """More curves by method, drawn thin and dotted."""
     reference: tuple[str, float] | None = None
@@ -56,7 +56,7 @@ def curve_panels(
     center: Center = "mean",
 ) -> Figure:
     """Panels of curves, with one legend for all."""
-    clocks, rates = {panel.against for panel in panels}, all(panel.rates for panel in panels)
+    clocks, rates = {panel.at for panel in panels}, all(panel.rates for panel in panels)
     size = height if len(panels) > 1 else 3.2
     figure, places = style.panels(len(panels), columns, size, width, sharex=len(clocks) == 1, sharey=rates)
     for panel, axes in zip(panels, places, strict=True):
@@ -67,9 +67,9 @@ def curve_panels(
         if panel.rates:
             axes.set_ylim(-0.03, 1.03)  # with room for a line on either edge
         if len(clocks) > 1:
-            axes.set_xlabel(CLOCKS[panel.against])
+            axes.set_xlabel(CLOCKS[panel.at])
     if len(clocks) == 1:
-        figure.supxlabel(CLOCKS[panels[0].against], fontsize="medium")
+        figure.supxlabel(CLOCKS[panels[0].at], fontsize="medium")
     style.legend(figure, [*dict.fromkeys(label for panel in panels for label in panel.curves)], title)
     return figure
 
@@ -82,17 +82,17 @@ def panel_rows(panels: Sequence[Panel]) -> list[dict[str, Any]]:
         for i, curves in enumerate((panel.curves, *panel.dotted)):
             for label, group in curves.items():
                 x, y = align(group)
-                about = {"panel": panel.title + (", dotted" if i else ""), "at": panel.against, "method": label}
+                about = {"panel": panel.title + (", dotted" if i else ""), "at": panel.at, "method": label}
                 numbers = zip(median(y), *quartiles(y), mean(y), standard_error(y), strict=True) if x.size else ()
                 for time, point in zip(x, numbers, strict=True):
                     rows.append(about | {"time": time, "runs": len(y)} | dict(zip(columns, point, strict=True)))
     return rows
 
 
-def metric_curves(results: Results, metric: str, against: Clock) -> dict[str, list[Curve]]:
+def metric_curves(results: Results, metric: str, at: Clock) -> dict[str, list[Curve]]:
     """Each run's curve of a training metric, by method."""
     return {
-        label: [(run.metrics[against], run.metrics[metric]) for run in group if metric in run.metrics]
+        label: [(run.metrics[at], run.metrics[metric]) for run in group if metric in run.metrics]
         for label, group in results.groups.items()
     }
 
@@ -100,7 +100,7 @@ def metric_curves(results: Results, metric: str, against: Clock) -> dict[str, li
 def training_curves(
     results: Results,
     metrics: Sequence[str],
-    against: Clock = "steps",
+    at: Clock = "steps",
     title: str = "While training",
     width: float = style.WIDTH,
 ) -> Figure:
@@ -116,30 +116,34 @@ def training_curves(
 
     def panel(metric: str) -> Panel:
         percentiles = [name for name in (f"{metric}_p10", f"{metric}_p90") if name in known]
-        dotted = [metric_curves(results, name, against) for name in percentiles]
+        dotted = [metric_curves(results, name, at) for name in percentiles]
         title = style.words(metric) + (", 10–90 %" if percentiles else "")
-        return Panel(title, metric_curves(results, metric, against), against, dotted)
+        return Panel(title, metric_curves(results, metric, at), at, dotted)
 
     return curve_panels([*map(panel, metrics)], title, width)
 
 
-def level_panels(study: Study, against: Clock = "steps", titles: Mapping[str, str] | None = None) -> list[Panel]:
+def level_panels(
+    evaluations: EvaluationTable, at: Clock = "steps", titles: Mapping[str, str] | None = None
+) -> list[Panel]:
     """A panel for all test levels together (`ALL`) and for each; or only for those that have `titles`."""
 
     def panel(level: str, title: str) -> Panel:
-        def scores(history: History) -> Scores:
-            return history.scores.mean(axis=1) if level == ALL else history.scores[:, study.levels.index(level)]
+        def values(history: History) -> Values:
+            return history.values.mean(axis=1) if level == ALL else history.values[:, evaluations.levels.index(level)]
 
-        curves = {label: [(h.clock(against), scores(h)) for h in group] for label, group in study.histories.items()}
-        return Panel(title, curves, against, rates=study.metric == "solved")
+        curves = {label: [(h.clock(at), values(h)) for h in group] for label, group in evaluations.histories.items()}
+        return Panel(title, curves, at, rates=evaluations.metric == "solved")
 
-    titles = titles or {level: level for level in (ALL, *study.levels)}
+    titles = titles or {level: level for level in (ALL, *evaluations.levels)}
     return [panel(level, title) for level, title in titles.items()]
 
 
-def levels_over_time(study: Study, against: Clock = "steps", title: str = "", width: float = style.WIDTH) -> Figure:
+def levels_over_time(
+    evaluations: EvaluationTable, at: Clock = "steps", title: str = "", width: float = style.WIDTH
+) -> Figure:
     """How each method does on all test levels together and on each, as it is trained."""
-    return curve_panels(level_panels(study, against), title or study.title, width, columns=4, height=1.75)
+    return curve_panels(level_panels(evaluations, at), title or evaluations.title, width, columns=4, height=1.75)
 
 
 @style.drawn
@@ -156,8 +160,8 @@ def bars(
 
     Levels are shown under other `names`. `reference` is the label and height of a horizontal line.
     """
-    labels, groups = [*comparison.scores], [ALL, *comparison.study.levels]
-    rates = comparison.study.metric == "solved"
+    labels, groups = [*comparison.values], [ALL, *comparison.evaluations.levels]
+    rates = comparison.evaluations.metric == "solved"
     most = round(max(3, min(9, 50 // len(labels))) * width / style.WIDTH) or 1  # so that bars stay broad enough
     rows = math.ceil(len(groups) / max(most, 2))
     across = math.ceil(len(groups) / rows)
@@ -183,7 +187,7 @@ def bars(
         axes.tick_params(axis="x", length=0)
         axes.grid(visible=False, axis="x")
         axes.set_xlim(-0.6, across - 0.4)
-        axes.set_ylabel("solved rate" if rates else comparison.study.metric)
+        axes.set_ylabel("solved rate" if rates else comparison.evaluations.metric)
         if rates:
             axes.set_ylim(0, 1.03)
     style.legend(figure, labels, title or f"{comparison.title}; {CENTERS[center]}", linewidth=6)
@@ -209,20 +213,20 @@ def gallery(rows: Mapping[str, Sequence[Any]], title: str, width: float = style.
 
 def iqm_intervals(*comparisons: Comparison, title: str = "", width: float = style.WIDTH) -> Figure:
     """Each method's interquartile mean over runs and levels with its interval, a panel for each comparison."""
-    looks = style.looks([*comparisons[0].scores])
+    looks = style.looks([*comparisons[0].values])
 
     def draw(axes: Axes, comparison: Comparison) -> None:
         for y, (label, look) in enumerate(looks.items()):
             summary = comparison.summaries[label][ALL]
             _interval(axes, y, (summary.iqm, summary.iqm_low, summary.iqm_high), look["color"])
-        axes.set_xlabel(f"interquartile mean of {comparison.study.metric}, 95 % interval")
+        axes.set_xlabel(f"interquartile mean of {comparison.evaluations.metric}, 95 % interval")
 
     return _interval_panels(comparisons, [display(label) for label in looks], draw, title, width)
 
 
 def improvements(*comparisons: Comparison, title: str = "", width: float = style.WIDTH) -> Figure:
     """How likely a run of one method beats one of another, with its interval; a panel for each comparison."""
-    looks = style.looks([*comparisons[0].scores])
+    looks = style.looks([*comparisons[0].values])
     pairs = [(test.first, test.second) for test in comparisons[0].tests if test.level == ALL]
     if not pairs:
         raise InputError("There is only one method to compare: give runs of two methods or more.")
@@ -254,7 +258,7 @@ def score_against_regret(entries: Sequence[Entry], title: str = "", width: float
     return figure
 
 
-def scores_and_regrets(entries: Sequence[Entry]) -> Scores:
+def scores_and_regrets(entries: Sequence[Entry]) -> Values:
     """f64[n, 2]: score and true regret, the oracle's return minus the student's, of the levels where both are known."""
     needed = ("score", "return", "optimal_return")
     known = [[e[name] for name in needed] for e in entries if all(e.get(name) is not None for name in needed)]
@@ -323,7 +327,7 @@ def _interval_panels(
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
-    figure.suptitle(style.wrapped(title or comparisons[0].study.title, width), x=0.01, ha="left", fontsize=11)
+    figure.suptitle(style.wrapped(title or comparisons[0].evaluations.title, width), x=0.01, ha="left", fontsize=11)
     return figure
 
 

@@ -21,8 +21,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from tutelage.analysis.policies import PolicyScore, parse_policy_scores, read_policy_scores
-from tutelage.analysis.statistics import Scores
+from tutelage.analysis.policy_results import PolicyResult, parse_policy_results, read_policy_results
+from tutelage.analysis.statistics import Values
 from tutelage.curriculum.methods import METHODS
 from tutelage.files import read_csv, read_json
 from tutelage.training.config import Config
@@ -57,7 +57,7 @@ WHO = ("variant", "method", "seed")
 TRAINING, RUNS, EVAL, CONFIGS, LEVELS = "training.csv", "runs.csv", "eval.csv", "configs.json", "levels.json"
 """Files of a study's results, beside `EVALUATIONS` and `EPISODES`."""
 
-Curve = tuple[np.ndarray[Any, Any], Scores]
+Curve = tuple[np.ndarray[Any, Any], Values]
 """Times x[N], which never fall, and values y[N]; NaN where nothing was measured."""
 
 NAMES: Mapping[str, str] = {
@@ -108,13 +108,13 @@ class RunResults:
         with other levels, or other actions (greedy or sampled), its evaluations are left out.
         """
         rows = list(self.evaluations)
-        for suite, scores in grouped(self.scores, attrgetter("suite")).items():
-            at = np.flatnonzero(self.metrics["steps"] == scores[0].steps) if self.metrics else np.empty(0, int)
+        for suite, found in grouped(self.own_tests, attrgetter("suite")).items():
+            at = np.flatnonzero(self.metrics["steps"] == found[0].steps) if self.metrics else np.empty(0, int)
             manners = {(row["level"], row["greedy"]) for row in rows if row["suite"] == suite}
-            if at.size and manners in (set(), {(score.level, score.greedy) for score in scores}):
+            if at.size and manners in (set(), {(result.level, result.greedy) for result in found}):
                 place = {name: int(self.metrics[name][at[0]]) for name in PROGRESS}
                 rows = [row for row in rows if (row["suite"], row["steps"]) != (suite, place["steps"])]
-                rows += [score.row() | place for score in scores]
+                rows += [result.row() | place for result in found]
         return rows
 
     @cached_property
@@ -129,10 +129,17 @@ class RunResults:
                 raise InputError(f"{path} is damaged ({error!r}): remove it, or run tutelage eval again.") from None
         return found
 
+    def evaluated(self, suite: str) -> dict[int, int]:
+        """After how many steps each evaluation on a suite was made, by its iteration; −1 is `tutelage eval`."""
+        places = [(row["iteration"], row["steps"]) for row in self.evaluations if row["suite"] == suite]
+        return dict([*places, *((-1, result.steps or 0) for result in self.own_tests if result.suite == suite)])
+
     def last_episodes(self, suite: str) -> Rows:
-        """The episodes of `tutelage eval`, or else of the last evaluation in training."""
-        rows = [row for row in self.episodes if row["suite"] == suite]
-        return [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
+        """The episodes of the evaluation after most steps, of `tutelage eval` if that is as late as one in training."""
+        times = self.evaluated(suite)
+        rows = [row for row in self.episodes if row["suite"] == suite and row["iteration"] in times]
+        last = max({row["iteration"] for row in rows}, key=lambda i: (times[i], -i), default=None)
+        return [row for row in rows if row["iteration"] == last]
 
     @cached_property
     def seconds(self) -> float:
@@ -140,14 +147,14 @@ class RunResults:
         return float(sum(row["seconds"] for row in self.run.timing()))
 
     @cached_property
-    def tests(self) -> list[PolicyScore]:
+    def tests(self) -> list[PolicyResult]:
         """The results of `tutelage eval` on this run, with those of its baselines."""
-        return [score for path in sorted(self.directory.glob("eval-*.csv")) for score in read_policy_scores(path)]
+        return [result for path in sorted(self.directory.glob("eval-*.csv")) for result in read_policy_results(path)]
 
     @property
-    def scores(self) -> list[PolicyScore]:
+    def own_tests(self) -> list[PolicyResult]:
         """`tests` without the baselines."""
-        return [score for score in self.tests if not score.is_baseline]
+        return [result for result in self.tests if not result.is_baseline]
 
     @cached_property
     def snapshots(self) -> list[Snapshot]:
@@ -159,7 +166,7 @@ class RunResults:
 
 
 @dataclass(frozen=True, eq=False)
-class StudyRun(RunResults):
+class StoredRunResults(RunResults):
     """One run of a study, read from the study's small files instead of a run directory."""
 
     rows: Mapping[str, Sequence[Mapping[str, str]]]
@@ -189,8 +196,8 @@ class StudyRun(RunResults):
         return self._parsed(RUNS, lambda rows: float(rows[0]["seconds"]))
 
     @cached_property
-    def tests(self) -> list[PolicyScore]:
-        return self._parsed(EVAL, parse_policy_scores)
+    def tests(self) -> list[PolicyResult]:
+        return self._parsed(EVAL, parse_policy_results)
 
     @cached_property
     def snapshots(self) -> list[Snapshot]:
@@ -216,7 +223,7 @@ def find_results(paths: Iterable[str | Path], allow: Iterable[str] = ()) -> list
     return found
 
 
-def _study_runs(directory: Path, allow: Iterable[str]) -> Iterator[StudyRun]:
+def _study_runs(directory: Path, allow: Iterable[str]) -> Iterator[StoredRunResults]:
     def owner(row: dict[str, str]) -> tuple[str, ...]:
         return tuple(row.pop(column) for column in WHO)
 
@@ -228,7 +235,9 @@ def _study_runs(directory: Path, allow: Iterable[str]) -> Iterator[StudyRun]:
             variant, _, seed = who
             config = replace(Config.from_json(configs[variant], allow), seed=int(seed))
             run = Run(directory / variant / f"seed-{seed}", config)
-            yield StudyRun(run, {name: table.get(who, []) for name, table in tables.items()}, levels.get(variant, []))
+            yield StoredRunResults(
+                run, {name: table.get(who, []) for name, table in tables.items()}, levels.get(variant, [])
+            )
     except (KeyError, FileNotFoundError, AttributeError) as error:
         what = f"{directory} has {RUNS}, but not all of a study's results ({error})"
         raise InputError(f"{what}: make them again with tutelage study results.") from None
@@ -262,7 +271,9 @@ class Results:
         trained = {run.run.config.setup.name: run.directory for run in self.runs}
         return _only(trained, "trained on {}", "runs of one domain")
 
-    def study(self, suite: str | None = None, metric: Metric | None = None, *, partly: bool = False) -> Study:
+    def evaluation_table(
+        self, suite: str | None = None, metric: Metric | None = None, *, partly: bool = False
+    ) -> EvaluationTable:
         """The evaluations during training and by `tutelage eval`, as arrays.
 
         Args:
@@ -280,7 +291,7 @@ class Results:
         orders = {path: tuple(dict.fromkeys(row["level"] for row in each)) for path, each in rows.items()}
         _only({", ".join(sorted(x)): path for path, x in orders.items()}, "was tested on {}", "runs with equal tests")
         levels = next(iter(orders.values()))
-        actions = {"greedy" if row["greedy"] else "drawn": path for path, each in rows.items() for row in each}
+        actions = {"greedy" if row["greedy"] else "sampled": path for path, each in rows.items() for row in each}
         _only(actions, "was tested with {} actions", "runs tested with the same kind of actions")
         solvable = all(row["solved"] is not None for each in rows.values() for row in each)
         if metric == "solved" and not solvable:
@@ -291,7 +302,7 @@ class Results:
             for label, group in self.groups.items()
             if (tested := [run for run in group if run.directory in rows])
         }
-        return Study(domain, suite, metric, levels, histories)
+        return EvaluationTable(domain, suite, metric, levels, histories)
 
     def _only_suite(self) -> str:
         suites = self.suites or [*dict.fromkeys(row["suite"] for run in self.runs for row in run.tested)]
@@ -310,26 +321,26 @@ class History:
     steps: np.ndarray[Any, Any]  # i64[E]
     updates: np.ndarray[Any, Any]  # i64[E]
     episodes: np.ndarray[Any, Any]  # i64[E]: on each level
-    scores: Scores  # f64[E, L]
+    values: Values  # f64[E, L]
 
     def clock(self, name: Clock) -> np.ndarray[Any, Any]:
         """i64[E]: when each evaluation was made."""
         return self.steps if name == "steps" else self.updates
 
-    def at(self, time: int, name: Clock) -> Scores | None:
-        """f64[L]: the scores, interpolated between the evaluations before and after; None before the first."""
+    def at(self, time: int, name: Clock) -> Values | None:
+        """f64[L]: the values, interpolated between the evaluations before and after; None before the first."""
         clock = self.clock(name)
         last = int(np.searchsorted(clock, time, side="right")) - 1
         if last < 0:
             return None
         after = min(last + 1, len(clock) - 1)
         share = (time - clock[last]) / (clock[after] - clock[last]) if clock[after] > clock[last] else 0.0
-        between: Scores = (1 - share) * self.scores[last] + share * self.scores[after]
-        return between if share else self.scores[last]
+        between: Values = (1 - share) * self.values[last] + share * self.values[after]
+        return between if share else self.values[last]
 
 
 @dataclass(frozen=True)
-class Study:
+class EvaluationTable:
     """Runs evaluated in the same way on the same levels."""
 
     domain: str
@@ -377,7 +388,7 @@ def display(label: str) -> str:
     return NAMES.get(method, method) + comma + settings
 
 
-def align(curves: Sequence[Curve], points: int = 120) -> tuple[Scores, Scores]:
+def align(curves: Sequence[Curve], points: int = 120) -> tuple[Values, Values]:
     """Common times [n] and each run's values then [R, n], over the span in which all R runs were measured.
 
     Runs measured at the same few times keep them. Otherwise the span is cut into n ≤ `points` cells: a run's values in
@@ -399,7 +410,7 @@ def align(curves: Sequence[Curve], points: int = 120) -> tuple[Scores, Scores]:
     return middles, np.stack([np.interp(middles, *_averages(x, y, edges)) for x, y in measured])
 
 
-def _averages(x: np.ndarray[Any, Any], y: Scores, edges: Scores) -> tuple[Scores, Scores]:
+def _averages(x: np.ndarray[Any, Any], y: Values, edges: Values) -> tuple[Values, Values]:
     """The mean time and the mean value of each cell that has any; what lies outside has a cell on either side."""
     cell = np.searchsorted(edges[1:-1], x, side="right") + 1
     cell = np.where(x < edges[0], 0, np.where(x > edges[-1], len(edges), cell))
@@ -416,8 +427,8 @@ def _history(directory: Path, rows: Rows, levels: Sequence[str], metric: Metric)
         raise InputError(f"{directory} has no evaluation on all of its levels, {', '.join(levels)}: leave it out.")
     firsts = [evaluation[levels[0]] for evaluation in complete]
     steps, updates, episodes = np.array([[row[x] for x in ("steps", "updates", "episodes")] for row in firsts]).T
-    scores = np.array([[evaluation[level][metric] for level in levels] for evaluation in complete], np.float64)
-    return History(directory, steps, updates, episodes, scores)
+    values = np.array([[evaluation[level][metric] for level in levels] for evaluation in complete], np.float64)
+    return History(directory, steps, updates, episodes, values)
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

@@ -1,7 +1,7 @@
 """Statistics of several runs of a method: means, quartiles, intervals and tests.
 
-Scores are f64[R, L]: R independent runs of one method, each tested on the same L levels. Unknown values are NaN,
-without a warning: the standard error of one run, and every statistic of runs of which one has no finite score.
+Values are f64[R, L]: R independent runs of one method, each tested on the same L levels. Unknown values are NaN,
+without a warning: the standard error of one run, and every statistic of runs of which one has no finite value.
 
 The interquartile mean, the probability of improvement and stratified intervals follow Agarwal et al., "Deep
 reinforcement learning at the edge of the statistical precipice" (2021). The paper uses Welch's test.
@@ -19,10 +19,10 @@ import numpy as np
 
 from tutelage.types import InputError
 
-Scores = np.ndarray[Any, np.dtype[np.float64]]
+Values = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class Estimate(NamedTuple):
+class Interval(NamedTuple):
     """A statistic, and an interval that should hold its true value."""
 
     value: float
@@ -48,7 +48,7 @@ class Correlation(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A method's scores on one level, or on several together."""
+    """A method's values on one level, or on several together."""
 
     runs: int
     mean: float
@@ -60,28 +60,28 @@ class Summary(NamedTuple):
     iqm_low: float
     iqm_high: float
     wilson_low: float
-    """The interval of a mean rate (`rate_interval`); NaN where scores are no rates."""
+    """The interval of a mean rate (`rate_interval`); NaN where values are no rates."""
     wilson_high: float
 
 
-def mean(x: Scores) -> Scores:
+def mean(x: Values) -> Values:
     """x̄ = Σ_r x_r / R, over the first axis: [R, …] → […]."""
     x = _known(x)
     # runs that are all equal have a mean without rounding
     return np.where(np.ptp(x, axis=0) == 0, x[0], x.mean(axis=0))
 
 
-def standard_error(x: Scores) -> Scores:
+def standard_error(x: Values) -> Values:
     """The mean's: s / √R with s² = Σ_r (x_r − x̄)² / (R − 1), over the first axis: [R, …] → […]; NaN for one run."""
     return np.sqrt(_variance(x) / len(x))
 
 
-def median(x: Scores) -> Scores:
+def median(x: Values) -> Values:
     """The middle of the runs, or halfway between the two in the middle: [R, …] → […]."""
     return np.median(_known(x), axis=0)
 
 
-def quartiles(x: Scores) -> tuple[Scores, Scores]:
+def quartiles(x: Values) -> tuple[Values, Values]:
     """Where a quarter and three quarters of the runs lie below, linear between runs: [R, …] → […] twice.
 
     The interquartile range, IQR, goes from one to the other.
@@ -90,20 +90,20 @@ def quartiles(x: Scores) -> tuple[Scores, Scores]:
     return lower, upper
 
 
-def interquartile_mean(scores: Scores) -> Scores:
-    """IQM: the mean of what is left of all n = R·L scores without the ⌊n/4⌋ lowest and highest: […, R, L] → […].
+def interquartile_mean(values: Values) -> Values:
+    """IQM: the mean of what is left of all n = R·L values without the ⌊n/4⌋ lowest and highest: […, R, L] → […].
 
         IQM = Σ_{i=⌊n/4⌋+1}^{n−⌊n/4⌋} x_(i) / (n − 2⌊n/4⌋),    x_(1) ≤ … ≤ x_(n)
 
-    Unlike the mean it does not depend on outliers, and unlike the median it uses half of the scores.
+    Unlike the mean it does not depend on outliers, and unlike the median it uses half of the values.
     """
     from scipy import stats  # here, because it takes half a second to load
 
-    flat = _known(scores).reshape(*scores.shape[:-2], -1)
+    flat = _known(values).reshape(*values.shape[:-2], -1)
     return np.where(np.isnan(flat).any(axis=-1), np.nan, stats.trim_mean(flat, 0.25, axis=-1))
 
 
-def probability_of_improvement(x: Scores, y: Scores) -> Scores:
+def probability_of_improvement(x: Values, y: Values) -> Values:
     """How likely a run of X does better than one of Y, a tie counting half: […, R, L], […, R', L] → […].
 
         P = 1/L Σ_l U_l / (R R'),    U_l = Σ_{r,r'} 1[x_rl > y_r'l] + ½ 1[x_rl = y_r'l]
@@ -117,27 +117,27 @@ def probability_of_improvement(x: Scores, y: Scores) -> Scores:
 
 
 def bootstrap(
-    statistic: Callable[..., Scores],
-    samples: Sequence[Scores],
+    statistic: Callable[..., Values],
+    samples: Sequence[Values],
     generator: np.random.Generator,
     *,
     resamples: int = 2000,
     confidence: float = 0.95,
     whole_runs: bool = False,
-) -> Estimate:
+) -> Interval:
     """The statistic of the samples [R, L], and the interval between the quantiles of its resamples.
 
     `statistic` maps samples […, R, L] to […], so all resamples are computed at once. The bootstrap is stratified: each
     sample draws as many runs as it has, with replacement, separately for each level. Where one run has played all
-    levels, its scores tend to rise and fall together and such intervals are too narrow: `whole_runs` draws runs with
-    all their scores instead.
+    levels, its values tend to rise and fall together and such intervals are too narrow: `whole_runs` draws runs with
+    all their values instead.
 
     A single run cannot be resampled: its interval is NaN.
     """
     samples = [_known(sample) for sample in samples]
     value = float(statistic(*samples))
     if math.isnan(value) or min(len(sample) for sample in samples) < 2:
-        return Estimate(value, math.nan, math.nan)
+        return Interval(value, math.nan, math.nan)
     draws = []
     for sample in samples:
         runs, levels = sample.shape
@@ -145,10 +145,10 @@ def bootstrap(
         draws.append(np.take_along_axis(sample[None], chosen, axis=1))
     tail = (1 - confidence) / 2
     low, high = np.quantile(statistic(*draws), (tail, 1 - tail))
-    return Estimate(value, float(low), float(high))
+    return Interval(value, float(low), float(high))
 
 
-def welch(x: Scores, y: Scores) -> Welch:
+def welch(x: Values, y: Values) -> Welch:
     """Welch's t-test of x[R] against y[R'], whose variances need not be equal.
 
         t = (x̄ − ȳ) / √(a + b),    a = s_x² / R,  b = s_y² / R'
@@ -171,7 +171,7 @@ def welch(x: Scores, y: Scores) -> Welch:
     return Welch(difference, float(test.statistic), float(test.df), float(test.pvalue))
 
 
-def hedges_g(x: Scores, y: Scores) -> float:
+def hedges_g(x: Values, y: Values) -> float:
     """The difference of x[R] and y[R'] in standard deviations: Cohen's d, without its bias for few runs.
 
         d = (x̄ − ȳ) / s,    s² = ((R − 1) s_x² + (R' − 1) s_y²) / (R + R' − 2),    g = d (1 − 3 / (4 (R + R') − 9))
@@ -185,7 +185,7 @@ def hedges_g(x: Scores, y: Scores) -> float:
     return float(mean(x) - mean(y)) / math.sqrt(pooled) * (1 - 3 / (4 * degrees - 1))
 
 
-def holm(p: Scores) -> Scores:
+def holm(p: Values) -> Values:
     """Holm's correction of m p-values [m], so that one false alarm among all m tests is as rare as one test's.
 
         p'_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)),    p_(1) ≤ … ≤ p_(m)
@@ -200,7 +200,7 @@ def holm(p: Scores) -> Scores:
     return corrected
 
 
-def rank_correlation(x: Scores, y: Scores) -> Correlation:
+def rank_correlation(x: Values, y: Values) -> Correlation:
     """Spearman's ρ of x[n] and y[n]: the correlation of their ranks, ties sharing theirs.
 
     NaN for fewer than two points, or if all of x or all of y are equal.
@@ -213,7 +213,7 @@ def rank_correlation(x: Scores, y: Scores) -> Correlation:
     return Correlation(float(found.statistic), float(found.pvalue) if len(x) > 2 else math.nan)
 
 
-def wilson(rate: float, episodes: float, confidence: float = 0.95) -> Estimate:
+def wilson(rate: float, episodes: float, confidence: float = 0.95) -> Interval:
     """Wilson's score interval of a rate p, found in n independent episodes.
 
         (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n),    z = Φ⁻¹((1 + confidence) / 2)
@@ -221,15 +221,15 @@ def wilson(rate: float, episodes: float, confidence: float = 0.95) -> Estimate:
     Unlike p ± z √(p(1 − p)/n) it is not empty at 0 and 1: 0 of 20 gives [0, 0.16].
     """
     if math.isnan(rate) or episodes <= 0:
-        return Estimate(rate, math.nan, math.nan)
+        return Interval(rate, math.nan, math.nan)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     center, scale = rate + z**2 / (2 * episodes), 1 + z**2 / episodes
     margin = z * math.sqrt(rate * (1 - rate) / episodes + (z / (2 * episodes)) ** 2)
     low, high = (center - margin) / scale, (center + margin) / scale
-    return Estimate(rate, min(rate, max(0.0, low)), max(rate, min(1.0, high)))  # rounding must not exclude the rate
+    return Interval(rate, min(rate, max(0.0, low)), max(rate, min(1.0, high)))  # rounding must not exclude the rate
 
 
-def rate_interval(rates: Scores, episodes: int) -> Estimate:
+def rate_interval(rates: Values, episodes: int) -> Interval:
     """The mean of R runs' rates [R], each of `episodes` episodes, and Wilson's interval for it.
 
     Episodes of one run share a policy, so they are not independent samples of the method. The interval uses the
@@ -242,29 +242,29 @@ def rate_interval(rates: Scores, episodes: int) -> Estimate:
 
 
 def summarize(
-    scores: Scores, generator: np.random.Generator, *, episodes: int | None = None, whole_runs: bool = False
+    values: Values, generator: np.random.Generator, *, episodes: int | None = None, whole_runs: bool = False
 ) -> Summary:
-    """Summarize scores [R, L].
+    """Summarize values [R, L].
 
-    Mean, median and quartiles are over runs, whose score is their mean over levels; the IQM is over all R·L scores.
-    `episodes` is how many each run played on each level, if the scores are rates.
+    Mean, median and quartiles are over runs, whose value is their mean over levels; the IQM is over all R·L values.
+    `episodes` is how many each run played on each level, if the values are rates.
     """
-    runs = _known(scores).mean(axis=1)
+    runs = _known(values).mean(axis=1)
     lower, upper = map(float, quartiles(runs))
-    iqm = bootstrap(interquartile_mean, [scores], generator, whole_runs=whole_runs)
-    interval = rate_interval(runs, episodes * scores.shape[1])[1:] if episodes else (math.nan, math.nan)
+    iqm = bootstrap(interquartile_mean, [values], generator, whole_runs=whole_runs)
+    interval = rate_interval(runs, episodes * values.shape[1])[1:] if episodes else (math.nan, math.nan)
     center = float(mean(runs)), float(standard_error(runs)), float(median(runs))
     return Summary(len(runs), *center, lower, upper, *iqm, *interval)
 
 
-def _known(x: Scores) -> Scores:
+def _known(x: Values) -> Values:
     """NaN in place of infinities, whose differences would be NaN anyway, with a warning."""
     if x.size == 0:
-        raise InputError(f"There are no scores in an array of shape {list(x.shape)}: give at least one run and level.")
+        raise InputError(f"There are no values in an array of shape {list(x.shape)}: give at least one run and level.")
     return np.where(np.isfinite(x), x, np.nan)
 
 
-def _variance(x: Scores) -> Scores:
+def _variance(x: Values) -> Values:
     """s² over the first axis; NaN for one run."""
     if len(x) < 2:
         return np.full(x.shape[1:], np.nan)

@@ -82,10 +82,9 @@ WORDS: Mapping[str, str] = {
     "fill": "share of the buffer filled",
     "age": "age of scores in iterations",
     "utility": "reward of the teacher",
-    "kl": "KL divergence of an update",
-    "clipped": "share of clipped ratios",
+    "approx_kl": "KL divergence of an update",
+    "clip_fraction": "share of clipped ratios",
     "grad_norm": "norm of the gradient",
-    "explained_variance": "explained variance of the value",
 }
 """Metrics whose names alone are not clear."""
 

@@ -23,7 +23,7 @@ class Table:
     """Its cells are words rather than numbers, and all are aligned to the left."""
     bold: Collection[tuple[int, int]] = ()
     """Cells that stand out, by row and column."""
-    folded: bool = False
+    collapsed: bool = False
     """A page shows the caption only, until a reader opens it."""
 
     def records(self) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ from tyro.conf import Positional
 from tutelage.analysis import plots
 from tutelage.analysis.compare import Comparison, compare, regret_rows, regret_tables, regret_test_tables
 from tutelage.analysis.plots import Center
-from tutelage.analysis.results import CLOCKS, Metric, Results, Study, find_results
+from tutelage.analysis.results import CLOCKS, EvaluationTable, Metric, Results, find_results
 from tutelage.analysis.tables import show
 from tutelage.cli.options import check_directory, prepare
 from tutelage.files import csv_text, write_atomically
@@ -50,10 +50,10 @@ class Compare:
         check_directory(self.out, "--out")
         prepare()
         results = Results(find_results(self.runs, self.allow))
-        study = results.study(self.suite, self.metric)
-        comparisons = list(self._comparisons(study))
+        evaluations = results.evaluation_table(self.suite, self.metric)
+        comparisons = list(self._comparisons(evaluations))
         regrets = regret_rows(results)
-        suite = "robustness" if any(row["suite"] == "robustness" for row in regrets) else study.suite
+        suite = "robustness" if any(row["suite"] == "robustness" for row in regrets) else evaluations.suite
         shown = regret_tables(row for row in regrets if row["suite"] == suite)
         show(*(table for each in comparisons for table in each.tables()), *shown, *regret_test_tables(results))
         tables = {
@@ -69,15 +69,15 @@ class Compare:
             write_atomically(self.out / f"{name}.png", plots.png(figure))
         print(f"\nTables and figures are in {self.out}.")
 
-    def _comparisons(self, study: Study) -> Iterator[Comparison]:
+    def _comparisons(self, evaluations: EvaluationTable) -> Iterator[Comparison]:
         """By steps and by updates, or by one if the other is impossible: PLR⊥ may end before DR's first evaluation."""
         if self.ends:
-            yield compare(study, ends=True, whole_runs=self.whole_runs)
+            yield compare(evaluations, ends=True, whole_runs=self.whole_runs)
             return
         reasons = []
         for at in CLOCKS:
             try:
-                yield compare(study, at, whole_runs=self.whole_runs)
+                yield compare(evaluations, at, whole_runs=self.whole_runs)
             except InputError as error:
                 reasons.append(error)
         if len(reasons) == len(CLOCKS):
@@ -90,9 +90,9 @@ class Compare:
         for comparison in comparisons:
             at = comparison.at
             yield f"bars-{at}", plots.bars(comparison, center=self.bars)
-            yield f"levels-{at}", plots.levels_over_time(comparison.study, at)
+            yield f"levels-{at}", plots.levels_over_time(comparison.evaluations, at)
             if measured:
                 yield f"training-{at}", plots.training_curves(results, [*measured], at)
         yield "iqm", plots.iqm_intervals(*comparisons)
-        if len(comparisons[0].scores) > 1:
+        if len(comparisons[0].values) > 1:
             yield "improvement", plots.improvements(*comparisons)

@@ -9,19 +9,19 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from tutelage.analysis.policies import PolicyScore, episodes_file, policy_tables
+from tutelage.analysis.policy_results import PolicyResult, episodes_file, policy_tables
 from tutelage.analysis.tables import show
 from tutelage.cli.options import check_file, file_name, open_runs, prepare, seed_key
-from tutelage.evaluation.baselines import optimal_scores, random_scores, untrained_scores, with_optimal
-from tutelage.evaluation.evaluate import Evaluator, Score
+from tutelage.evaluation.baselines import optimal_results, random_results, untrained_results, with_optimal
+from tutelage.evaluation.evaluate import Evaluator, LevelResult
 from tutelage.files import csv_text, write_atomically
 from tutelage.training.config import Setup
 from tutelage.training.progress import ProgressBar
-from tutelage.training.run import Run
+from tutelage.training.run import CONFIG, Run
 from tutelage.types import InputError, TestLevel
 
-Scores = list[list[PolicyScore]]
-"""A list for each policy, of a score for each level."""
+ResultsByPolicy = list[list[PolicyResult]]
+"""A list for each policy, of a result for each level."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,18 @@ class Eval:
         (suite,) = suites
         name = f"eval-{file_name(suite)}.csv"
         places = [self.out] if self.out else [Path(name) if self.pretrained else run.directory / name for run in runs]
+        evaluated = {run.directory.resolve() for run in runs}
         for path in places:
             check_file(path, "--out")
+            own = len(places) > 1 or evaluated == {path.parent.resolve()}
+            if not own and (path.parent / CONFIG).exists():
+                raise InputError(
+                    f"{path.parent} is a run, and results in its directory count as its own: give --out another one."
+                )
         policies = len(runs) + (3 if self.baselines else 0)
         total = policies * len(self._levels(runs[0], suite))
         with ProgressBar("eval", total, unit="levels") as progress:
-            trained, baselines, episodes = self._scores(runs, suite, progress)
+            trained, baselines, episodes = self._results(runs, suite, progress)
         show(*policy_tables([(column[0].policy, column) for column in (*trained, *baselines)]))
         self._write(places, trained, baselines, episodes)
 
@@ -83,49 +89,53 @@ class Eval:
         chosen = replace(run.config.evaluation, suite=suite, test_levels=self.levels)
         return replace(run.config, evaluation=chosen).test_levels(run.domain)
 
-    def _scores(
+    def _results(
         self, runs: Sequence[Run], suite: str, progress: ProgressBar
-    ) -> tuple[Scores, Scores, list[list[dict[str, Any]]]]:
+    ) -> tuple[ResultsByPolicy, ResultsByPolicy, list[list[dict[str, Any]]]]:
         """Of each run, of each baseline for the first run, and a row for each episode of each run."""
         key = seed_key(self.seed)
         evaluators: dict[Setup, Evaluator] = {}  # runs of one setup share what is compiled
-        optimal: dict[Setup, list[Score]] = {}
+        optimal: dict[Setup, list[LevelResult]] = {}
         trained, episodes = [], []
         for run in runs:
-            setup, steps = run.config.setup, run.metrics().get("steps")
+            setup, saved = run.config.setup, run.saved()  # of the policy: metrics may go on after it
             if setup not in evaluators:
                 levels = self._levels(run, suite)
                 evaluators[setup] = Evaluator(run.domain, levels, run.network, self.episodes, self.greedy)
                 if run.domain.optimal_return is not None:
-                    optimal[setup] = optimal_scores(run.domain, levels, self.episodes, key)
-            about = suite, self.greedy, None if steps is None else int(steps[-1])
+                    optimal[setup] = optimal_results(run.domain, levels, self.episodes, key)
+            about = suite, self.greedy, saved.progress.steps if saved else None
             name = self.pretrained or str(run.directory)
-            scores = with_optimal(evaluators[setup](run.params, key, progress.update), optimal.get(setup))
-            trained.append([PolicyScore.of(score, name, *about) for score in scores])
+            results = with_optimal(evaluators[setup](run.params, key, progress.update), optimal.get(setup))
+            trained.append([PolicyResult.of(result, name, *about) for result in results])
             place = {"policy": name, "suite": suite}
-            episodes.append([place | row for score in scores for row in score.rows()])
+            episodes.append([place | row for result in results for row in result.rows()])
         baselines = []
         if self.baselines:
             domain, network, setup = runs[0].domain, runs[0].network, runs[0].config.setup
             evaluator, best = evaluators[setup], optimal.get(setup)
-            random = random_scores(domain, evaluator.levels, self.episodes, key)
+            random = random_results(domain, evaluator.levels, self.episodes, key)
             found = [
-                ("untrained", self.greedy, with_optimal(untrained_scores(evaluator, network, key), best)),
+                ("untrained", self.greedy, with_optimal(untrained_results(evaluator, network, key), best)),
                 ("random", False, with_optimal(random, best)),
                 *([("optimal", None, best)] if best else []),
             ]
-            baselines = [[PolicyScore.of(score, name, suite, greedy) for score in x] for name, greedy, x in found]
+            baselines = [[PolicyResult.of(result, name, suite, greedy) for result in x] for name, greedy, x in found]
             progress.update(sum(map(len, baselines)))
         return trained, baselines, episodes
 
     def _write(
-        self, places: Sequence[Path], trained: Scores, baselines: Scores, episodes: list[list[dict[str, Any]]]
+        self,
+        places: Sequence[Path],
+        trained: ResultsByPolicy,
+        baselines: ResultsByPolicy,
+        episodes: list[list[dict[str, Any]]],
     ) -> None:
         played = list(zip(trained, episodes, strict=True))
         files = {self.out: played} if self.out else {path: [own] for path, own in zip(places, played, strict=True)}
         for path, own in files.items():
-            scores = [score.row() for column in (*(column for column, _ in own), *baselines) for score in column]
-            contents = {path: scores, episodes_file(path): [row for _, rows in own for row in rows]}
+            results = [result.row() for column in (*(column for column, _ in own), *baselines) for result in column]
+            contents = {path: results, episodes_file(path): [row for _, rows in own for row in rows]}
             for file, rows in contents.items():
                 write_atomically(file, csv_text(rows, [*rows[0]]))
         print(f"\nThe table is in {', '.join(map(str, files))}, and beside it a file of all episodes.")

@@ -9,7 +9,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from PIL import Image
 
+from tutelage.analysis.results import grouped
 from tutelage.analysis.tables import Table, number, show
 from tutelage.cli.options import check_file, prepare, seed_key
 from tutelage.evaluation.images import png, sheet
@@ -17,7 +19,7 @@ from tutelage.training.presets import setup_named
 from tutelage.types import Domain, InputError, Key, TestLevel
 
 SIDE = 315
-"""About how many pixels wide each maze is drawn; the largest are wider, so that their corridors can be seen."""
+"""Pixels of a picture's longer side, at most."""
 
 Row = tuple[Mapping[str, str], Any]
 """A line of the table by column, and a picture, if the domain draws its levels."""
@@ -40,63 +42,52 @@ class Levels:
         setup: Any = setup_named(self.domain)
         out = self.out or Path(f"{setup.name}.png")
         check_file(out, "--out", ".png")
-        rows = list({"maze": _mazes, "racing": _tracks}.get(setup.name, _levels)(setup, key))
+        rows = list((_tracks if setup.name == "racing" else _levels)(setup.preset("laptop", "dr").setup.domain(), key))
         if not rows:
             raise InputError(f"{setup.name} has no test levels.")
         columns = [*rows[0][0]]
         show(Table(columns, [[line[name] for name in columns] for line, _ in rows]))
-        drawn = [(np.asarray(picture), line["level"]) for line, picture in rows if picture is not None]
+        drawn = [(_thumbnail(picture), line["level"]) for line, picture in rows if picture is not None]
         if drawn:
             png(out, sheet(*zip(*drawn, strict=True)))
             print(f"\nA picture of each is in {out}.")
 
 
-def _levels(setup: Any, key: Key) -> Iterator[Row]:
-    """All test levels of any domain, with the metrics of its design."""
-    domain: Domain = setup.preset("laptop", "dr").setup.domain()
-    image = getattr(domain.design, "image", None)
-    for suite, entry, level in _drawn(domain, [*domain.suites], key):
-        measured = {name.replace("_", " "): number(x.item()) for name, x in domain.design.describe(level).items()}
-        line = {"level": entry.name, "suite": suite} | measured | {"time limit": str(entry.env.horizon)}
-        yield line, image and image(level)
+def _levels(domain: Domain, key: Key) -> Iterator[Row]:
+    """The test levels of any domain, with the metrics of its design."""
+    describe, image = jax.jit(domain.design.describe), getattr(domain.design, "image", None)
+    for about, entry, level in _drawn(domain, key):
+        measured = {name.replace("_", " "): number(x.item()) for name, x in describe(level).items()}
+        yield about | measured | {"time limit": str(entry.env.horizon)}, image and jax.jit(image)(level)
 
 
-def _mazes(setup: Any, key: Key) -> Iterator[Row]:
-    from tutelage.domains import maze
-    from tutelage.domains.maze.image import draw
-    from tutelage.domains.maze.oracle import fewest_actions, shortest_path
-
-    @jax.jit
-    def inspect(level: maze.Level) -> tuple[jax.Array, jax.Array, jax.Array]:
-        return shortest_path(level), fewest_actions(level), draw(level, max(3, SIDE // level.walls.shape[0]))
-
-    for _, entry, level in _drawn(maze.domain(), ["maze"], key):
-        path, actions, picture = inspect(level)
-        measured = {"size": level.walls.shape[0], "path": path, "actions": actions, "time limit": entry.env.horizon}
-        yield {"level": entry.name} | {name: str(x) for name, x in measured.items()}, picture
-
-
-def _tracks(setup: Any, key: Key) -> Iterator[Row]:
-    from tutelage.domains import racing
-    from tutelage.domains.racing import track
+def _tracks(domain: Domain, key: Key) -> Iterator[Row]:
+    from tutelage.domains.racing import RacingEnv, track
     from tutelage.domains.racing.image import birds_eye
 
     @jax.jit
     def inspect(line: Any) -> tuple[jax.Array, jax.Array]:
         return track.steps(line).sum(), abs(track.curvature(line)).max()
 
-    # the released code's circuits are the same, with other time limits
-    for suite, entry, level in _drawn(racing.domain(), ["f1", "bezier", "original"], key):
+    for about, entry, level in _drawn(domain, key):
         line = track.road(level)
         length, curvature = inspect(line)
-        assert isinstance(entry.env, racing.RacingEnv)
-        about = {"level": entry.name, "suite": suite, "tiles": str(line.n), "length": f"{length:.0f} m"}
-        measured = {"tightest bend": f"{1 / curvature:.0f} m", "time limit": f"{entry.env.frames} frames"}
-        yield about | measured, birds_eye(line, extent=float(np.abs(line.points).max()) + 2 * track.HALF_WIDTH)
+        measured = {"tiles": str(line.n), "length": f"{length:.0f} m", "tightest bend": f"{1 / curvature:.0f} m"}
+        picture = birds_eye(line, extent=float(np.abs(line.points).max()) + 2 * track.HALF_WIDTH)
+        assert isinstance(entry.env, RacingEnv)
+        yield about | measured | {"time limit": f"{entry.env.frames} frames"}, picture
 
 
-def _drawn(domain: Domain, suites: list[str], key: Key) -> Iterator[tuple[str, TestLevel, Any]]:
-    """A level of each entry."""
-    entries = [(suite, entry) for suite in suites for entry in domain.suites[suite]]
-    for index, (suite, entry) in enumerate(entries):
-        yield suite, entry, jax.jit(entry.draw)(jax.random.fold_in(key, index))
+def _drawn(domain: Domain, key: Key) -> Iterator[tuple[dict[str, str], TestLevel, Any]]:
+    """A level of each entry, with its name and the suites that have it: one row for equal rules of the same name."""
+    entries = ((suite, entry) for suite, tests in domain.suites.items() for entry in tests)
+    for index, same in enumerate(grouped(entries, lambda each: (each[1].name, each[1].env)).values()):
+        entry = same[0][1]
+        about = {"level": entry.name, "suites": ", ".join(suite for suite, _ in same)}
+        yield about, entry, jax.jit(entry.draw)(jax.random.fold_in(key, index))
+
+
+def _thumbnail(picture: Any) -> np.ndarray[Any, Any]:
+    image = Image.fromarray(np.asarray(picture))
+    image.thumbnail((SIDE, SIDE))
+    return np.asarray(image)

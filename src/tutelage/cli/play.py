@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from tutelage.cli.options import check_file, file_name, open_runs, prepare, seed_key
 from tutelage.evaluation.images import gif
-from tutelage.evaluation.video import frames, watch
+from tutelage.evaluation.video import frames, require_pictures, watch
 from tutelage.files import read_json
 from tutelage.training.config import checked_name
 from tutelage.types import Domain, InputError, Key, TestLevel
@@ -50,11 +50,12 @@ class Play:
         run, *others = open_runs([self.directory] if self.directory else [], self.pretrained, self.allow)
         if others:
             raise InputError(f"{self.directory} has {1 + len(others)} runs: name one of them, such as {run.directory}.")
+        require_pictures(run.domain)
         level_key, play_key = jax.random.split(key)
         name, where = find_level(run.domain, self.level, level_key, run.config.evaluation.suite)
         if isinstance(where, TestLevel):
             play_key = key  # the key of an evaluation
-        out = self.gif or (self.directory or Path()) / f"{file_name(name)}.gif"
+        out = self.gif or (Path() if self.pretrained else run.directory) / f"{file_name(name)}.gif"
         check_file(out, "--gif", ".gif")
         episode = watch(run.domain, where, run.policy, play_key, number=self.episode, greedy=self.greedy)
         gif(out, frames(run.domain, episode, self.max_frames))

@@ -34,7 +34,7 @@ MEMORY = 2**27
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class LevelResult:
     """A policy's result on one test level."""
 
     level: str
@@ -130,8 +130,8 @@ class Evaluator:
     """Evaluates policies on test levels; compiled at the first call.
 
     evaluator = Evaluator(domain, domain.suites["paper"], network, episodes=100)
-    for score in evaluator(params, jax.random.key(0)):
-        print(score.level, score.solved, score.mean_return)
+    for result in evaluator(params, jax.random.key(0)):
+        print(result.level, result.solved, result.mean_return)
     """
 
     def __init__(
@@ -152,24 +152,26 @@ class Evaluator:
         self.domain, self.levels, self.episodes, self.greedy = domain, tuple(levels), episodes, greedy
         available = jax.devices()
         self._mesh = mesh.make_mesh(min(devices or len(available), len(available)))
-        self._groups = [(kind, self._program(kind[0], network)) for kind in grouped(self.levels, episodes)]
+        self._groups = [(kind, self._program(kind[0], network)) for kind in draw_groups(self.levels, episodes)]
 
-    def __call__(self, params: Params, key: Key, progress: Callable[[int], object] | None = None) -> list[Score]:
-        """A score for each test level, in their order. All levels and episodes follow from the key.
+    def __call__(self, params: Params, key: Key, progress: Callable[[int], object] | None = None) -> list[LevelResult]:
+        """A result for each test level, in their order. All levels and episodes follow from the key.
 
         `progress` is called with the number of levels done since the last call.
         """
         params = jax.device_put(params, NamedSharding(self._mesh, PartitionSpec()))
-        scores = {}
+        results = {}
         for draws, program in [(draws, program) for kind, program in self._groups for draws in kind]:
             outcome = mesh.read(program(params, *draws(key)))
             by_level = jax.tree.map(draws.by_level, (outcome.returns, outcome.lengths, outcome.measures))
             for i, level in enumerate(draws.levels):
                 returns, lengths, measures = jax.tree.map(lambda x, i=i: x[i], by_level)
-                scores[level.name] = Score(level.name, returns, lengths, self.domain.solved_above, measures=measures)
+                results[level.name] = LevelResult(
+                    level.name, returns, lengths, self.domain.solved_above, measures=measures
+                )
             if progress:
                 progress(len(draws.levels))
-        return [scores[level.name] for level in self.levels]
+        return [results[level.name] for level in self.levels]
 
     def _program(self, draws: Draws, network: Network) -> Callable[[Params, Level, Key], Outcome]:
         """(params, levels, keys) → outcomes [E], the episodes shared among the devices."""
@@ -203,7 +205,7 @@ class Evaluator:
         return program
 
 
-def grouped(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]:
+def draw_groups(levels: Sequence[TestLevel], episodes: int) -> Iterator[list[Draws]]:
     """The draws that can share a program, in the order in which their kinds first appear.
 
     Usually that is one set of draws, of all levels of a kind. Fixed levels with large scenes have a set of draws each,

@@ -12,7 +12,7 @@ from tutelage.evaluation.evaluate import episode_keys
 from tutelage.learning.episodes import Outcome, run_episodes
 from tutelage.learning.network import Network, Packed
 from tutelage.learning.policy import Policy
-from tutelage.types import Domain, Env, InputError, Key, Level, Scene, State, TestLevel
+from tutelage.types import Domain, Env, InputError, Key, Level, Scene, State, TestLevel, require_support
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,12 @@ def watch(
     return Episode(env, level, recording.scene, states, rewards, total, domain.solved_above)
 
 
+def require_pictures(domain: Domain) -> None:
+    """Raise an `InputError` unless `frames` can draw something: a domain's own `frame`, or its design's `image`."""
+    if domain.frame is None:
+        require_support(domain.design, "image", purpose="A video of a domain without `frame`")
+
+
 def frames(domain: Domain, episode: Episode, most: int = 200) -> list[np.ndarray]:
     """u8[H, W, 3] each: the episode's frames, evenly spaced if there are more than `most`; the last is always shown.
 
@@ -64,6 +70,7 @@ def frames(domain: Domain, episode: Episode, most: int = 200) -> list[np.ndarray
     """
     if most < 1:
         raise InputError(f"A video has at least one frame, not {most}.")
+    require_pictures(domain)
     if domain.frame is None:
         return [np.asarray(domain.design.image(episode.level))]
     moments = np.unique(np.linspace(episode.length, 0, min(most, episode.length + 1)).round().astype(int))

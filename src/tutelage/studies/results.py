@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.analysis.policies import COLUMNS
+from tutelage.analysis.policy_results import COLUMNS
 from tutelage.analysis.results import CONFIGS, EVAL, LEVELS, RUNS, TRAINING, WHO, RunResults, Snapshot
 from tutelage.files import csv_text, read_csv, read_json, write_atomically
 from tutelage.studies.study import RunId, StudyRun

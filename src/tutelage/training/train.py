@@ -22,7 +22,7 @@ import numpy as np
 
 from tutelage.curriculum.curriculum import Curriculum, check_finite
 from tutelage.curriculum.step import State
-from tutelage.evaluation.evaluate import Evaluator, Score
+from tutelage.evaluation.evaluate import Evaluator, LevelResult
 from tutelage.learning import mesh
 from tutelage.learning.ppo import Metrics
 from tutelage.training import processes
@@ -343,7 +343,7 @@ def _replays(curriculum: Curriculum, key: Key) -> Callable[[State, int], bool]:
     return replays
 
 
-def _write_scores(writer: RunWriter, suite: str, scores: Sequence[Score], progress: Progress) -> dict[str, float]:
+def _write_scores(writer: RunWriter, suite: str, scores: Sequence[LevelResult], progress: Progress) -> dict[str, float]:
     """Log the protagonist's scores on the test levels. Returns the means over levels."""
     where = progress._asdict() | {"suite": suite, "greedy": writer.run.config.evaluation.greedy}
     for score in scores:

@@ -256,8 +256,8 @@ def _rates(results: RunResults) -> dict[str, float]:
     suite, rows = results.run.config.evaluation.suite, results.evaluations
     last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
     found = {row["level"]: row["return"] if row["solved"] is None else row["solved"] for row in last}
-    own = [score for score in results.scores if score.suite == suite]
-    return found | {score.level: score.value if score.solved is None else score.solved for score in own}
+    own = [result for result in results.own_tests if result.suite == suite]
+    return found | {result.level: result.value if result.solved is None else result.solved for result in own}
 
 
 def _videos(example: Example, tests: Sequence[TestLevel], size: int) -> Iterator[Tile]:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage.analysis import plots, style
 from tutelage.analysis.compare import compare, regret_rows, regret_tables
-from tutelage.analysis.policies import BASELINES, PolicyScore, policy_tables
+from tutelage.analysis.policy_results import BASELINES, PolicyResult, policy_tables
 from tutelage.analysis.report.page import Block, Columns, Heading, Note, Plot, Section
 from tutelage.analysis.results import Results, RunResults, Snapshot, display, grouped
 from tutelage.analysis.statistics import Correlation, rank_correlation, wilson
@@ -104,7 +104,7 @@ def calibration(examples: Mapping[str, Sequence[Snapshot]]) -> Section:
             for (s, pairs), correlation in zip(found, correlations, strict=True)
         ]
         head = ["iteration", "steps", "levels", "rank correlation"]
-        blocks.append(Table(head, rows, f"{title}: the rank correlation in every snapshot", folded=True))
+        blocks.append(Table(head, rows, f"{title}: the rank correlation in every snapshot", collapsed=True))
     about = (
         "True regret is the optimal return minus the student's. The curator does not see it: its score is an estimate, "
         "made when a level was last played. A rank correlation of 1 would mean that it puts all levels into the right "
@@ -170,11 +170,12 @@ def _progress(run: RunResults) -> dict[str, str]:
 
 
 def _tested(run: RunResults) -> dict[str, str]:
-    """The mean over test levels, by what was measured: at the last evaluation in training, and by `tutelage eval`."""
+    """The mean over each suite's levels, by what was measured: at its last evaluation in training, and by eval."""
     found: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
-    if rows := run.evaluations:
-        found.append(("in training", [row for row in rows if row["iteration"] == rows[-1]["iteration"]]))
-    found += [("by eval", [score.row() for score in own]) for own in grouped(run.scores, attrgetter("suite")).values()]
+    for own in grouped(run.evaluations, itemgetter("suite")).values():
+        found.append(("in training", [row for row in own if row["iteration"] == own[-1]["iteration"]]))
+    for tests in grouped(run.own_tests, attrgetter("suite")).values():
+        found.append(("by eval", [result.row() for result in tests]))
     means = {}
     for source, rows in found:
         suite, episodes = rows[0]["suite"], rows[0]["episodes"]
@@ -189,41 +190,41 @@ def _tested(run: RunResults) -> dict[str, str]:
 
 def _evaluated(results: Results) -> Iterable[Block]:
     """The tables of `tutelage eval`: the runs, then untrained, random and optimal, where they were asked for."""
-    groups: dict[tuple[Any, ...], dict[str, list[PolicyScore]]] = {}
+    groups: dict[tuple[Any, ...], dict[str, list[PolicyResult]]] = {}
     for run in results.runs:
-        for scores in grouped(run.tests, attrgetter("suite")).values():
-            own = [score for score in scores if not score.is_baseline]
+        for tested in grouped(run.tests, attrgetter("suite")).values():
+            own = [result for result in tested if not result.is_baseline]
             if not own:
                 continue
-            manner = own[0].suite, own[0].episodes, own[0].greedy, tuple(score.level for score in own)
+            manner = own[0].suite, own[0].episodes, own[0].greedy, tuple(result.level for result in own)
             group = groups.setdefault(manner, {})
             steps = int(run.metrics["steps"][-1]) if run.metrics else None
             since = "" if own[0].steps == steps else f" after {own[0].steps or 0:,} steps"
             group[results.titles[run.directory] + since] = own
-            for name, found in grouped((x for x in scores if x.is_baseline), attrgetter("policy")).items():
+            for name, found in grouped((x for x in tested if x.is_baseline), attrgetter("policy")).items():
                 group.setdefault(name, found)  # the baselines of the first run that has them
     for (suite, episodes, greedy, _), group in groups.items():
         ordered = sorted(group, key=lambda name: BASELINES.index(name) if name in BASELINES else -1)
-        actions = "greedy" if greedy else "drawn"
+        actions = "greedy" if greedy else "sampled"
         yield Heading(f"By tutelage eval, suite {suite}: {episodes} episodes on each level, {actions} actions")
         first, *others = policy_tables([(name, group[name]) for name in ordered])
-        yield from (first, *(replace(table, folded=True) for table in others))
+        yield from (first, *(replace(table, collapsed=True) for table in others))
 
 
 def _suite(results: Results, suite: str) -> list[Block]:
-    study = results.study(suite, partly=True)
-    steps = compare(study, "steps")
+    evaluations = results.evaluation_table(suite, partly=True)
+    steps = compare(evaluations, "steps")
     blocks: list[Block] = [Plot.of(plots.bars, f"Bars: {steps.title}, by test level and method", steps)]
-    if any(len(history.steps) > 1 for group in study.histories.values() for history in group):
-        label = f"Curves: {study.title} on each test level against environment steps"
-        blocks.append(Plot.of(plots.levels_over_time, label, study, title="Over time"))
+    if any(len(history.steps) > 1 for group in evaluations.histories.values() for history in group):
+        label = f"Curves: {evaluations.title} on each test level against environment steps"
+        blocks.append(Plot.of(plots.levels_over_time, label, evaluations, title="Over time"))
     by_level, overall, *contests = steps.tables(display)
     blocks.append(by_level)
-    if len(steps.scores) == 1:
-        return blocks if len(next(iter(steps.scores.values()))) == 1 else [*blocks, overall]
+    if len(steps.values) == 1:
+        return blocks if len(next(iter(steps.values.values()))) == 1 else [*blocks, overall]
     comparisons, more = [steps], list[Block](contests)
     try:
-        comparisons.append(compare(study, "updates"))
+        comparisons.append(compare(evaluations, "updates"))
         more.append(comparisons[-1].tables(display)[-1])
     except InputError as error:  # a run may have made fewer updates by its end than another by its first evaluation
         more.append(Note(f"There is no comparison after equal updates. {error}"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tutelage.analysis.statistics import wilson
 from tutelage.analysis.tables import Table, interval, plus_minus
-from tutelage.evaluation.evaluate import Score
+from tutelage.evaluation.evaluate import LevelResult
 from tutelage.files import read_csv
 from tutelage.types import InputError
 
@@ -24,7 +24,7 @@ BASELINES = ("untrained", "random", "optimal")
 
 
 @dataclass(frozen=True)
-class PolicyScore:
+class PolicyResult:
     """A policy on one test level. The fields are the columns of the file; `value` is the column `return`."""
 
     policy: str
@@ -57,14 +57,16 @@ class PolicyScore:
     """Means of the domain's measures, further columns of the file."""
 
     @classmethod
-    def of(cls, score: Score, policy: str, suite: str, greedy: bool | None, steps: int | None = None) -> PolicyScore:
+    def of(
+        cls, result: LevelResult, policy: str, suite: str, greedy: bool | None, steps: int | None = None
+    ) -> PolicyResult:
         """Summarize the episodes of an evaluation on one level."""
-        about = policy, steps, suite, score.level, score.episodes, greedy
-        low, high = (None, None) if score.solved is None else wilson(score.solved, score.episodes)[1:]
-        means = score.mean_return, score.return_error, score.mean_length
-        mean, ten, one, tenth = map(score.regret, (1.0, *WORST))
-        measures = {name: float(np.mean(x)) for name, x in score.measures.items()}
-        return cls(*about, score.solved, low, high, *means, mean, ten, one, tenth, measures)
+        about = policy, steps, suite, result.level, result.episodes, greedy
+        low, high = (None, None) if result.solved is None else wilson(result.solved, result.episodes)[1:]
+        means = result.mean_return, result.return_error, result.mean_length
+        mean, ten, one, tenth = map(result.regret, (1.0, *WORST))
+        measures = {name: float(np.mean(x)) for name, x in result.measures.items()}
+        return cls(*about, result.solved, low, high, *means, mean, ten, one, tenth, measures)
 
     @property
     def is_baseline(self) -> bool:
@@ -76,7 +78,7 @@ class PolicyScore:
         return {column: getattr(self, name) for name, column in COLUMNS.items()} | dict(self.measures)
 
 
-COLUMNS = {x.name: "return" if x.name == "value" else x.name for x in fields(PolicyScore) if x.name != "measures"}
+COLUMNS = {x.name: "return" if x.name == "value" else x.name for x in fields(PolicyResult) if x.name != "measures"}
 """The columns of the file, by field; those of measures follow."""
 
 
@@ -85,29 +87,29 @@ def episodes_file(path: Path) -> Path:
     return path.with_name(f"episodes-{path.name.removeprefix('eval-')}")
 
 
-def parse_policy_scores(rows: Iterable[Mapping[str, str]]) -> list[PolicyScore]:
+def parse_policy_results(rows: Iterable[Mapping[str, str]]) -> list[PolicyResult]:
     """The rows of a file that `tutelage eval` wrote."""
     flag = {"True": True, "False": False}.__getitem__
     kinds: dict[str, Callable[[str], Any]] = {"policy": str, "suite": str, "level": str}
     kinds |= {"steps": int, "episodes": int, "greedy": flag}
 
-    def parsed(row: Mapping[str, str]) -> PolicyScore:
+    def parsed(row: Mapping[str, str]) -> PolicyResult:
         values: dict[str, Any] = {
             name: kinds.get(name, float)(row[column]) if row[column] else None for name, column in COLUMNS.items()
         }
         if values["episodes"] is None or values["value"] is None:
             raise ValueError("the episodes or the return are missing")
         measures = {name: float(x) for name, x in row.items() if x and name not in COLUMNS.values()}
-        return PolicyScore(**values | {"return_error": float(row["return_error"] or "nan")}, measures=measures)
+        return PolicyResult(**values | {"return_error": float(row["return_error"] or "nan")}, measures=measures)
 
     return [*map(parsed, rows)]
 
 
-def read_policy_scores(path: Path) -> list[PolicyScore]:
+def read_policy_results(path: Path) -> list[PolicyResult]:
     """All of a file that `tutelage eval` wrote."""
     try:
-        if scores := parse_policy_scores(read_csv(path)):
-            return scores
+        if results := parse_policy_results(read_csv(path)):
+            return results
         raise ValueError("it has no rows")
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
@@ -115,20 +117,20 @@ def read_policy_scores(path: Path) -> list[PolicyScore]:
         ) from None
 
 
-def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Table]:
+def policy_tables(named: Sequence[tuple[str, Sequence[PolicyResult]]]) -> list[Table]:
     """One table for a single policy, a row for each level; or a table for each metric, a column for each policy.
 
     The policies come with their names, and all with the same levels.
     """
     columns = [column for _, column in named]
-    levels = [score.level for score in columns[0]]
+    levels = [result.level for result in columns[0]]
     side = [*levels, f"mean of {len(levels)}"]
-    digits = 3 if max(abs(score.value) for column in columns for score in column) < 10 else 1
+    digits = 3 if max(abs(result.value) for column in columns for result in column) < 10 else 1
     metrics = {"return": ("Return ± standard error", [_returns(column, digits) for column in columns])}
     if columns[0][0].solved is not None:
         cells = [[*map(_rate, column), _mean_rate(column)] for column in columns]
         metrics = {"solved": ("Solved episodes, with Wilson's 95 % interval", cells)} | metrics
-    if any(score.regret is not None for column in columns for score in column):
+    if any(result.regret is not None for column in columns for result in column):
         caption = "True regret, optimal − actual return: the mean, and the means of the worst 10 %, 1 % and 0.1 %"
         metrics["regret"] = caption, [[*map(_regrets, column), _mean_regret(column)] for column in columns]
     if len(named) == 1:
@@ -140,32 +142,32 @@ def policy_tables(named: Sequence[tuple[str, Sequence[PolicyScore]]]) -> list[Ta
     return [Table([metric, *heads], [*zip(side, *cells, strict=True)], about) for metric, (about, cells) in tables]
 
 
-def _rate(score: PolicyScore) -> str:
-    if score.solved is None or score.solved_low is None or score.solved_high is None:
+def _rate(result: PolicyResult) -> str:
+    if result.solved is None or result.solved_low is None or result.solved_high is None:
         return "–"
-    return interval(score.solved, score.solved_low, score.solved_high, 2)
+    return interval(result.solved, result.solved_low, result.solved_high, 2)
 
 
-def _regrets(score: PolicyScore) -> str:
+def _regrets(result: PolicyResult) -> str:
     """The mean and the worst shares, as far as there are enough episodes for them."""
-    known = score.regret, score.regret_worst_10, score.regret_worst_1, score.regret_worst_01
+    known = result.regret, result.regret_worst_10, result.regret_worst_1, result.regret_worst_01
     return " / ".join(f"{x:.3f}" for x in known if x is not None) or "–"
 
 
-def _mean_regret(scores: Sequence[PolicyScore]) -> str:
-    known = [score.regret for score in scores if score.regret is not None]
+def _mean_regret(results: Sequence[PolicyResult]) -> str:
+    known = [result.regret for result in results if result.regret is not None]
     return f"{np.mean(known):.3f}" if known else "–"
 
 
-def _mean_rate(scores: Sequence[PolicyScore]) -> str:
+def _mean_rate(results: Sequence[PolicyResult]) -> str:
     """With Wilson's interval for the episodes on all levels, which is a little too wide since levels differ."""
-    rate = sum(score.solved or 0.0 for score in scores) / len(scores)
-    return interval(*wilson(rate, sum(score.episodes for score in scores)), 2)
+    rate = sum(result.solved or 0.0 for result in results) / len(results)
+    return interval(*wilson(rate, sum(result.episodes for result in results)), 2)
 
 
-def _returns(scores: Sequence[PolicyScore], digits: int) -> list[str]:
+def _returns(results: Sequence[PolicyResult], digits: int) -> list[str]:
     """On each level, and their mean; levels are independent, so their variances add up."""
-    error = math.sqrt(sum(score.return_error**2 for score in scores)) / len(scores)
-    center = sum(score.value for score in scores) / len(scores)
-    returns = [(score.value, score.return_error) for score in scores]
+    error = math.sqrt(sum(result.return_error**2 for result in results)) / len(results)
+    center = sum(result.value for result in results) / len(results)
+    returns = [(result.value, result.return_error) for result in results]
     return [plus_minus(*each, digits) for each in (*returns, (center, error))]
