@@ -5,14 +5,16 @@ Unlike wall-clock time, CPU time hardly depends on what else the machine does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, FuncFormatter
 
 from benchmarks import timing
 from benchmarks.report import Benchmark, Rows
+from tutelage.analysis import style
 from tutelage.analysis.plots import png
 from tutelage.curriculum.curator import Curator
 from tutelage.files import write_atomically
@@ -20,6 +22,8 @@ from tutelage.learning.mesh import use_cores
 from tutelage.training.config import Config, Evaluation
 from tutelage.training.presets.maze import MazeSetup
 from tutelage.types import InputError
+
+MARKERS = {"exploit, s": "o", "explore, s": "s", "memory, MB": "^", "insert, ms": "o", "replay, ms": "s"}
 
 
 @dataclass(frozen=True)
@@ -92,17 +96,27 @@ def _config(devices: int = 1, students: int = 1, hidden: int | None = None, **si
 
 
 def _figure(tables: Mapping[str, Rows]) -> Figure:
-    """A panel for each table of iterations: time at the left, memory at the right, both relative to the first row."""
-    chosen = [rows for rows in tables.values() if "exploit, s" in rows[0]]
-    figure = Figure(figsize=(3 * len(chosen), 2.8), layout="constrained")
-    for axes, rows in zip(figure.subplots(1, len(chosen), squeeze=False)[0], chosen, strict=True):
-        size = next(iter(rows[0]))
+    """A panel for each size: time and memory relative to the smallest one."""
+    curator, *iterations = tables.values()
+    by_k = [row for row in curator if row["B"] == curator[0]["B"]]
+    by_b = [row for row in curator if row["K"] == curator[0]["K"]]
+    sizes = [("K", by_k), ("B", by_b), *((next(iter(rows[0])), rows) for rows in iterations)]
+    return _panels([(size, rows) for size, rows in sizes if len(rows) > 1])
+
+
+@style.drawn
+def _panels(sizes: Sequence[tuple[str, Rows]]) -> Figure:
+    figure, panels = style.panels(len(sizes), 4, 2.1, style.WIDTH)
+    for axes, (size, rows) in zip(panels, sizes, strict=True):
         values = [row[size] for row in rows]
-        for column, marker in (("exploit, s", "o"), ("explore, s", "s"), ("memory, MB", "^")):
-            relative = [row[column] / rows[0][column] for row in rows]
-            axes.loglog(values, relative, marker=marker, base=2, label=column.split(",")[0])
+        for column, marker in MARKERS.items():
+            if column in rows[0]:
+                relative = [row[column] / rows[0][column] for row in rows]
+                axes.loglog(values, relative, marker=marker, markersize=4, base=2, label=column.split(",")[0])
         axes.plot(values, [value / values[0] for value in values], color="gray", linestyle=":", label="linear")
-        axes.set(xlabel=size, xticks=values, xticklabels=[f"{value:,}" for value in values])
-    figure.axes[0].set_ylabel("relative to the first")
-    figure.axes[0].legend(frameon=False, fontsize="small")
+        axes.set_title(size)
+        axes.set_xticks(values, [EngFormatter(sep="", places=0)(value) for value in values])
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}×"))
+        axes.minorticks_off()
+        axes.legend(fontsize=7)
     return figure
