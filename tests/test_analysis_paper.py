@@ -115,6 +115,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 def test_all_that_the_runs_can_show_is_made_and_the_rest_is_named(made: Paper):
     names = [exhibit.name for exhibit in made.exhibits]
     expected = [f"{domain}-{name}" for domain, all_names in NAMES.items() for name in all_names]
@@ -129,6 +130,7 @@ def test_all_that_the_runs_can_show_is_made_and_the_rest_is_named(made: Paper):
             assert "PLR⊥: 3 seeds, 20,000 steps" in exhibit.setting, exhibit.name
 
 
+@pytest.mark.slow
 def test_every_exhibit_has_its_files(made: Paper, written: Path):
     files = {path.name for path in written.iterdir()}
     for exhibit in made.exhibits:
@@ -307,6 +309,7 @@ def test_a_study_is_drawn_from_its_small_files_alone(runs: Path, tmp_path: Path)
     }, "a study's files name no directories"
 
 
+@pytest.mark.slow
 def test_the_command(runs: Path, tmp_path: Path, capsys):
     main(["paper", str(runs / "maze" / "dr"), "--bars", "mean", "--out", str(tmp_path / "out")])
     printed = capsys.readouterr().out

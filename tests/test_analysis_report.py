@@ -101,6 +101,7 @@ def many(tmp_path_factory) -> Page:
     return Page(directory / "page.html")
 
 
+@pytest.mark.slow
 def test_one_run(single):
     _, page = single
     assert page.sections == [
@@ -125,6 +126,7 @@ def test_one_run(single):
     )
 
 
+@pytest.mark.slow
 def test_many_runs(many):
     assert many.sections == [
         "overview",
@@ -237,6 +239,7 @@ def add_evaluation(run, *, steps: int, levels=LEVELS, baselines=BASELINES) -> No
     (run.directory / "eval-maze.csv").write_text(text)
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_shown_with_its_baselines(tmp_path):
     """Once, the page ignored what `tutelage eval` had found."""
     run, other = write_run(tmp_path / "run", "plr"), write_run(tmp_path / "other", "dr")
@@ -265,6 +268,7 @@ def test_each_suite_has_a_mean_of_its_own(tmp_path):
     assert means == {"paper": "0.00 [0.00, 0.11]", "f": "1.00 [0.89, 1.00]"}
 
 
+@pytest.mark.slow
 def test_evaluations_of_other_levels_have_a_table_of_their_own(tmp_path):
     run, other = write_run(tmp_path / "run", "plr"), write_run(tmp_path / "other", "dr")
     add_evaluation(run, steps=20_000)
@@ -273,6 +277,7 @@ def test_evaluations_of_other_levels_have_a_table_of_their_own(tmp_path):
     assert page.words.count("By tutelage eval, suite maze") == 2
 
 
+@pytest.mark.slow
 def test_every_file_is_read_once(tmp_path, monkeypatch):
     """A report of four runs once read metrics.csv twenty times."""
     runs = [write_run(tmp_path / f"{m}{seed}", m, seed) for m in ("dr", "plr") for seed in range(2)]
@@ -339,6 +344,7 @@ def test_durations_are_for_people(tmp_path):
     assert "2 min 24 s" in Page(report([run], tmp_path / "page.html")).words
 
 
+@pytest.mark.slow
 def test_a_domain_that_does_not_draw_its_levels(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run", "plr")
     write_curriculum(run)
@@ -348,6 +354,7 @@ def test_a_domain_that_does_not_draw_its_levels(tmp_path, monkeypatch):
     assert "calibration" in page.sections
 
 
+@pytest.mark.slow
 def test_is_the_same_each_time(many, tmp_path):
     run = write_run(tmp_path / "run", "plr")
     first = report([run], tmp_path / "a.html").read_bytes()
@@ -396,6 +403,7 @@ def test_a_domain_where_nothing_is_solved(tmp_path):
     assert "solved rate" not in page.words
 
 
+@pytest.mark.slow
 def test_hostile_strings_stay_strings(tmp_path):
     page = Page(report([hostile_run(tmp_path / "run")], tmp_path / "page.html"))
     assert not page.all("script")

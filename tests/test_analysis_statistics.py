@@ -273,6 +273,7 @@ def test_intervals_of_a_normal_sample_cover_what_they_say():
     assert 0.90 <= coverage(generator().normal(size=(400, 20, 3))) <= 0.98
 
 
+@pytest.mark.slow
 def test_whole_runs_cover_levels_that_rise_and_fall_together():
     students, levels = generator().normal(size=(2, 400, 20, 6))
     scores = students[..., :1] + 0.3 * levels

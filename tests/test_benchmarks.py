@@ -38,6 +38,7 @@ def test_a_difference_counts_if_it_is_larger_than_the_noise():
     assert ratio.verdict == "no difference beyond noise"
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_kept_with_its_conditions(tmp_path, capsys):
     EnvSpeed(levels=(2, 3), steps=5, view=3, out=tmp_path).run()
     record = json.loads((tmp_path / "EnvSpeed.json").read_text())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tutelage import types
-from tutelage.analysis.policies import COLUMNS
+from tutelage.analysis.policy_results import COLUMNS
 from tutelage.analysis.results import WHO
 from tutelage.checks import check_design, check_domain, check_env, check_returns, check_suites
 from tutelage.curriculum.methods import METHODS
@@ -135,6 +135,7 @@ ONE = TestLevel("one", WALK, lambda _: Level(jnp.int32(1), jnp.bool_(True)))
 DOMAIN = Domain("walk", WALK, DESIGN, {"tests": (ONE,)}, best, 0.0)
 
 
+@pytest.mark.slow
 def test_a_domain_that_keeps_the_contracts_passes():
     check_domain(DOMAIN)
 

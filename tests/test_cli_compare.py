@@ -27,6 +27,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_tables_files_and_figures(study: Path, capsys):
     out = study / "new" / "out"
     runs = [study / "dr", *(study / "plr-perp" / f"seed-{seed}" for seed in range(2))]

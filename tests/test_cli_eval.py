@@ -38,6 +38,7 @@ def refused(capsys, *arguments):
     return line
 
 
+@pytest.mark.slow
 def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(directory.parent)
     directory = directory.name
@@ -206,6 +207,7 @@ def exported(directory, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_pretrained_agent_plays_and_is_evaluated(directory, exported, capsys):
     whole, half = Run.load(directory).params, Run.pretrained("small").params
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(half), strict=True):

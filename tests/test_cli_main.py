@@ -74,6 +74,7 @@ def test_mistyped_options(capsys):
     assert "--episodes" in said
 
 
+@pytest.mark.slow
 def test_completion(tmp_path):
     file = tmp_path / "completion"
     made = python("-m", "tutelage", "--tyro-write-completion", "bash", str(file))

@@ -399,6 +399,7 @@ def test_a_known_level_keeps_its_numbers_if_new_ones_are_not_finite(broken):
 anything = st.lists(st.floats(width=32) | st.sampled_from([np.nan, np.inf, -np.inf, 1.0]), min_size=4, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from([rank, proportional]),

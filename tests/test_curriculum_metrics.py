@@ -114,6 +114,7 @@ def test_without_a_notion_of_solved_every_episode_has_its_complexity():
     assert found["action_complexity"] == pytest.approx((5 / 2 + 3) / 2)
 
 
+@pytest.mark.slow
 def test_real_actions_have_no_complexity():
     action = np.zeros((2, 6, 1))
     box = domain_of(Box((0.0,), (1.0,)), solved_above=0.0)

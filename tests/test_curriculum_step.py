@@ -90,6 +90,7 @@ def test_repaired_that_never_replays_and_trains_on_new_levels_is_paired():
     assert_same(repaired[-1].generator, paired[-1].generator)
 
 
+@pytest.mark.slow
 def test_robust_plr_that_never_replays_never_changes_the_student():
     never = replace(PLR_PERP, curator=replace(CURATOR, replay_rate=0.0))
     states, metrics = run(in_ferries(never), 3)
@@ -98,12 +99,14 @@ def test_robust_plr_that_never_replays_never_changes_the_student():
     assert not any("policy_loss" in row for row in metrics)
 
 
+@pytest.mark.slow
 def test_accel_without_edits_is_robust_plr():
     accel, _ = run(in_ferries(replace(ACCEL, curator=OFTEN_PLR_PERP.curator, edits=0)), 4)
     plr_perp, _ = run(in_ferries(OFTEN_PLR_PERP), 4)
     assert_same(accel[-1], plr_perp[-1])
 
 
+@pytest.mark.slow
 def test_a_run_may_stop_and_go_on_anywhere():
     curriculum = in_ferries(OFTEN_ACCEL)
     whole, rows = run(curriculum, 4)
@@ -114,6 +117,7 @@ def test_a_run_may_stop_and_go_on_anywhere():
     assert_same(state, whole[-1])
 
 
+@pytest.mark.slow
 def test_suppressed_updates_are_never_traced():
     """PLR⊥ does not compute gradients on new levels and throw them away: they are not in the program at all."""
 
@@ -125,6 +129,7 @@ def test_suppressed_updates_are_never_traced():
     assert products(replace(PLR_PERP, curator=CURATOR)) < products(replace(PLR, curator=CURATOR)) / 2
 
 
+@pytest.mark.slow
 def test_programs_whose_metrics_were_asked_for_are_not_traced_again(monkeypatch):
     traced = []
 

@@ -99,6 +99,7 @@ def test_what_an_environment_says_after_its_end_does_not_count():
     assert np.isfinite(outcome.returns).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_envs", [1, 4])
 def test_a_recording_holds_every_state_and_reward(num_envs):
     network = remembering()

@@ -261,6 +261,7 @@ def test_two_devices_equal_one(network):
     _assert_close(two, one)
 
 
+@pytest.mark.slow
 def test_seeds_side_by_side_equal_one_after_the_other():
     begun = [_init(ROUND, remembering(), Recall(), seed) for seed in (0, 1)]
     keys = jax.random.split(jax.random.key(1), 2)
@@ -289,6 +290,7 @@ def _assert_close(ours: tuple[Learner, Any, Rollout], theirs: tuple[Learner, Any
     jax.tree.map(partial(assert_allclose, rtol=1e-4, atol=1e-5), ours, theirs)
 
 
+@pytest.mark.slow
 def test_annealing_reaches_zero():
     settings = PPO(epochs=4, num_minibatches=1, learning_rate=0.01, anneal_updates=8)
     begun = _init(settings, small(), Match())

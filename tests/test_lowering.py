@@ -31,6 +31,7 @@ def check_lowering(curriculum):
             assert "stablehlo.all_reduce" in traced.lower(lowering_platforms=(platform,)).as_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["dr", EVERYTHING, *(pytest.param(name, marks=pytest.mark.nightly) for name in METHODS if name != "dr")]
 )

@@ -58,6 +58,7 @@ def _check(levels):
     return actions
 
 
+@pytest.mark.slow
 def test_thousand_random_levels():
     design = MazeDesign(blocks=110, vary_blocks=True)
     actions = _check(jax.vmap(design.sample)(jax.random.split(jax.random.key(0), 1000)))

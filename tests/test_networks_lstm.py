@@ -128,6 +128,7 @@ def test_fast_equals_plain_at_the_papers_size_as_training_compiles_it():
     assert 1e-4 < overall_error(rough_grads, their_grads) < 4e-2
 
 
+@pytest.mark.slow
 def test_bfloat16_is_near_and_is_not_float32():
     case = make(TINY, 7, 3)
     theirs, their_grads = compiled(plain_maze_student(TINY))(case)

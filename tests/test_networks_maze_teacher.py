@@ -96,6 +96,7 @@ def compare(module: MazeTeacher, params: Any, obs: Any, first: jax.Array, **opti
     assert worst_error(our_grads, their_grads) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("editor", "module", "batch"),
     [(EDITOR, TINY, 1), (EDITOR, TINY, 5), (MazeEditor(7, 12), SMALL, 40)],
@@ -125,6 +126,7 @@ def test_fast_equals_plain_on_grids_that_have_nothing_in_common():
     compare(TINY, weights(TINY, obs), obs, first, compiler_options=SOON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", [None, 8])
 def test_a_mask_forbids_actions(hidden):
     module = TINY.copy(hidden=hidden)
@@ -202,6 +204,7 @@ def test_gradients_of_one_step_in_mid_episode_equal_plain(first):
     assert worst_error(our_grads, their_grads) < 1e-5
 
 
+@pytest.mark.slow
 def test_learning_on_two_devices_equals_plain_on_one():
     # with so large an ε Adam's step is proportional to the gradient: it neither hides nor blows up small errors
     config = ppo.PPO(epochs=2, learning_rate=1.0, adam_eps=1.0)
@@ -229,6 +232,7 @@ def test_learning_on_two_devices_equals_plain_on_one():
     assert worst_error(ours, theirs) < 1e-4
 
 
+@pytest.mark.slow
 def test_parameters_are_the_plain_ones():
     obs = example(EDITOR)
     ours, theirs = (make(TINY).init(jax.random.key(2), obs) for make in (maze_teacher, plain_maze_teacher))

@@ -91,6 +91,7 @@ def test_pixels_become_small_numbers(centered, expected):
             assert_allclose(seen, 1 + value, rtol=1e-5, atol=1e-6)  # the convolution's bias is one
 
 
+@pytest.mark.slow
 def test_what_was_seen_before_does_not_matter():
     module = RacingStudent(BOX, channels=FEW)
     case = make(module, (80, 80, 3), length=2, batch=2)
@@ -101,6 +102,7 @@ def test_what_was_seen_before_does_not_matter():
     assert_allclose(whole[1:], second, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_lean_moves_the_first_policys_mean():
     module = RacingStudent(BOX, channels=FEW, scale=0.01, lean=(0.0, 1.0, -3.0))
     obs = jnp.zeros((1, 1, 80, 80, 3), jnp.uint8)

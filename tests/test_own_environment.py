@@ -28,6 +28,7 @@ def load():
 EXAMPLE = load()
 
 
+@pytest.mark.slow
 def test_it_passes_the_checks():
     assert isinstance(EXAMPLE.DOMAIN, Domain)
     assert set(check_domain(EXAMPLE.DOMAIN)) == set(METHODS)
@@ -55,6 +56,7 @@ class OnlySample(Design):
         return EXAMPLE.Rivers().sample(key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dr", "plr", "plr-perp"])
 def test_a_design_with_only_sample_trains_by_domain_randomization_and_replay(name):
     domain = Domain("rivers", EXAMPLE.Crossing(), OnlySample())

@@ -27,6 +27,7 @@ def test_contracts():
     assert isinstance(DESIGN.editor, Env)
 
 
+@pytest.mark.slow
 def test_samples_are_valid():
     levels = jax.vmap(DESIGN.sample)(jax.random.split(KEY, 200))
     assert jax.vmap(DESIGN.valid)(levels).all()
@@ -80,6 +81,7 @@ def test_what_is_no_track(points, n):
     assert not valid(track.Level(jnp.asarray(padded), jnp.int32(n)))
 
 
+@pytest.mark.slow
 def test_the_editor_masks_what_it_has_chosen():
     editor = DESIGN.editor
     state, obs = editor.reset(KEY, ())

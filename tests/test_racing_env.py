@@ -56,6 +56,7 @@ def steer(line: track.CenterLine, car, speed: float) -> np.ndarray:
     return np.array([np.clip(-3 * turn, -1, 1), gas, 0], np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drive", range(4))
 def test_rewards_along_the_road_beside_gymnasium(drive):
     """The same actions, synchronized at frame 0 only: rewards and ends, tiles and position.

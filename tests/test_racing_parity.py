@@ -219,6 +219,7 @@ def test_a_hairpin():
     assert drift(game, actions)[[99, 199, 399]].max() < 5e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("speed", "gain", "look"), [(45.0, 3.0, 8), (48.0, 4.0, 10), (52.0, 4.0, 10)])
 def test_a_thousand_fast_frames_on_a_figure_of_eight(speed, gain, look):
     """We drift from Gymnasium no faster than Gymnasium from itself, started at 1e-7 or 1e-6 m/s instead of at rest.

@@ -205,6 +205,7 @@ def test_the_pyramid_averages():
     assert area == pytest.approx(float(track.steps(line).sum()) * 2 * track.HALF_WIDTH, rel=0.1)
 
 
+@pytest.mark.slow
 def test_birds_eye_and_gif(tmp_path):
     for seed in range(4):
         line = random_line(jax.random.key(seed))

@@ -542,6 +542,7 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path):
     assert "holds no run" in (tmp_path / "runs/small/dr/seed-0.log").read_text()
 
 
+@pytest.mark.slow
 def test_the_studies_that_come_with_the_project_can_be_run():
     """Every variant is a command that can be parsed, and what it evaluates on is there."""
     files = sorted((Path(__file__).parent.parent / "studies").rglob("*.toml"))

@@ -184,6 +184,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "damage", "verb", "sentence"), LOGS + OTHERS)
 def test_damage_gets_a_sentence_and_stays_as_it_is(run, what, damage, verb, sentence):
     damage(run if what is None else what(run) if callable(what) else run / what)
