@@ -16,6 +16,7 @@ import traceback
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from tutelage.curriculum import curator, generators, scores, utilities
@@ -100,7 +101,7 @@ def imported(name: str) -> Any:
 def to_plain(value: Any, hint: Any = None) -> Json:
     """A dataclass as dictionaries, lists, strings and numbers."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = typing.get_type_hints(type(value))
+        hints = _hints(type(value))
         plain = {f.name: to_plain(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
         return {CLASS: name_of(type(value))} | plain if _open(hint) else plain
     if isinstance(value, tuple | list):
@@ -115,7 +116,7 @@ def to_plain(value: Any, hint: Any = None) -> Json:
 def names_in(value: Any, hint: Any = None) -> list[str]:
     """The names of all functions and open classes in a value of the type `hint`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = typing.get_type_hints(type(value))
+        hints = _hints(type(value))
         inside = [name for f in dataclasses.fields(value) for name in names_in(getattr(value, f.name), hints[f.name])]
         return [name_of(type(value)), *inside] if _open(hint) else inside
     if isinstance(value, tuple | list):
@@ -187,8 +188,13 @@ def flat(value: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
     return out
 
 
+@cache  # evaluating annotations is half the time of reading a configuration
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def _dataclass(kind: type, value: Mapping[str, Json], name: str, allow: Iterable[str]) -> Any:
-    hints, known = typing.get_type_hints(kind), {f.name: f for f in dataclasses.fields(kind)}
+    hints, known = _hints(kind), {f.name: f for f in dataclasses.fields(kind)}
     prefix = f"{name}." if name else ""
     for key in value:
         if key not in known:
