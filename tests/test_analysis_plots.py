@@ -243,3 +243,29 @@ def test_narrow_figures_have_fewer_panels_side_by_side(runs: list[Run]):
     figure = plots.levels_over_time(study(runs), width=style.NARROW)
     assert figure.axes[0].get_subplotspec().get_gridspec().ncols == 2
     assert figure.get_figwidth() == style.NARROW
+
+
+@pytest.mark.parametrize("width", [style.WIDTH, style.NARROW])
+def test_a_legend_of_many_long_names_fits(width):
+    names = [
+        "dr",
+        "minimax",
+        "paired",
+        "plr",
+        "plr-perp",
+        "repaired",
+        "accel",
+        "plr-perp-true-regret",
+        "half",
+        "half-2",
+    ]
+
+    @style.drawn
+    def draw() -> Figure:
+        figure, _ = style.panels(1, 1, 2.0, width)
+        style.legend(figure, names, "Mean ± standard error of runs; new levels dotted, where others are replayed")
+        return figure
+
+    figure = draw()
+    [legend] = figure.legends
+    assert legend.get_window_extent().x1 <= figure.bbox.x1

@@ -108,7 +108,7 @@ def folded(name: str, limit: int = 13) -> str:
 
 def wrapped(text: str, width: float) -> str:
     """A title broken into lines that fit a figure of this width in inches."""
-    return textwrap.fill(text, int(13.5 * width), break_long_words=True)
+    return textwrap.fill(text, int(12.5 * width), break_long_words=True)
 
 
 def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -153,13 +153,19 @@ def legend(figure: Figure, labels: Sequence[str], title: str, linewidth: float =
         Line2D([], [], label=display(label), linewidth=linewidth, solid_capstyle="butt", **look)
         for label, look in looks(labels).items()
     ]
-    letters = sum(len(display(label)) + 6 for label in labels) / len(labels)
-    room = 105 * figure.get_figwidth() / WIDTH
     figure.legend(
         handles=handles,
         title=wrapped(title, figure.get_figwidth()),
         loc="outside upper left",
         alignment="left",
-        ncols=max(1, min(len(labels), int(room / letters))),
+        ncols=_legend_columns([display(label) for label in labels], 105 * figure.get_figwidth() / WIDTH),
         borderaxespad=0.2,
     )
+
+
+def _legend_columns(names: Sequence[str], letters: float) -> int:
+    """The most columns of names, filled one after the other, whose widest names fit a line of so many letters."""
+    for columns in range(len(names), 1, -1):
+        if sum(max(map(len, column)) + 6 for column in np.array_split(names, columns)) <= letters:
+            return columns
+    return 1
