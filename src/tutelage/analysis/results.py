@@ -110,8 +110,8 @@ class RunResults:
         rows = list(self.evaluations)
         for suite, found in grouped(self.own_tests, attrgetter("suite")).items():
             at = np.flatnonzero(self.metrics["steps"] == found[0].steps) if self.metrics else np.empty(0, int)
-            manners = {(row["level"], row["greedy"]) for row in rows if row["suite"] == suite}
-            if at.size and manners in (set(), {(result.level, result.greedy) for result in found}):
+            conditions = {(row["level"], row["greedy"]) for row in rows if row["suite"] == suite}
+            if at.size and conditions in (set(), {(result.level, result.greedy) for result in found}):
                 place = {name: int(self.metrics[name][at[0]]) for name in PROGRESS}
                 rows = [row for row in rows if (row["suite"], row["steps"]) != (suite, place["steps"])]
                 rows += [result.row() | place for result in found]

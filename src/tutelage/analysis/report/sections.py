@@ -196,8 +196,8 @@ def _evaluated(results: Results) -> Iterable[Block]:
             own = [result for result in tested if not result.is_baseline]
             if not own:
                 continue
-            manner = own[0].suite, own[0].episodes, own[0].greedy, tuple(result.level for result in own)
-            group = groups.setdefault(manner, {})
+            conditions = own[0].suite, own[0].episodes, own[0].greedy, tuple(result.level for result in own)
+            group = groups.setdefault(conditions, {})
             steps = int(run.metrics["steps"][-1]) if run.metrics else None
             since = "" if own[0].steps == steps else f" after {own[0].steps or 0:,} steps"
             group[results.titles[run.directory] + since] = own
