@@ -69,6 +69,7 @@ FIGURES: dict[str, Callable[[list[Run]], Figure]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_files_are_whole_and_always_the_same(name: str, runs: list[Run]):
     before = dict(mpl.rcParams)
@@ -177,6 +178,7 @@ def test_single_runs_are_drawn_without_intervals(tmp_path: Path):
     assert "nan" not in plots.svg(levels_over_time(runs))
 
 
+@pytest.mark.slow
 def test_long_names_of_settings_fit(tmp_path: Path):
     configs = [
         replace(made_up_config("plr", 0), ppo=replace(made_up_config("plr", 0).ppo, learning_rate=rate))

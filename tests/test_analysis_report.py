@@ -328,6 +328,7 @@ def test_a_rank_correlation_is_explained(correlation, levels, words):
     assert words in explained(Correlation(*correlation), levels)
 
 
+@pytest.mark.slow
 def test_options_that_were_left_to_the_method_have_the_values_used(tmp_path):
     """Once, a run of one's own environment showed "score –, replay_rate –"."""
     config = endless_config("plr")
@@ -338,6 +339,7 @@ def test_options_that_were_left_to_the_method_have_the_values_used(tmp_path):
     assert f"Train again with: tutelage train --config {tmp_path / 'run' / 'config.json'} {own}" in page.words
 
 
+@pytest.mark.slow
 def test_durations_are_for_people(tmp_path):
     run = write_run(tmp_path / "run", "dr")
     (run.directory / "timing.csv").write_text("iteration,seconds,steps_per_second\n1,144,7\n")
@@ -392,6 +394,7 @@ def endless_config(method: str) -> Config[Endless]:
     return replace(config, setup=Endless(**vars(config.setup)))
 
 
+@pytest.mark.slow
 def test_a_domain_where_nothing_is_solved(tmp_path):
     run = write_run(tmp_path / "run", "plr", solvable=False, config=endless_config("plr"))
     write_snapshot(run, 10, [entry(run, 1, 0.5, oracle=False)])
@@ -412,6 +415,7 @@ def test_hostile_strings_stay_strings(tmp_path):
     assert page.words.count(HOSTILE) >= 4
 
 
+@pytest.mark.slow
 def test_a_failure_leaves_the_old_page(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run", "dr")
     out = tmp_path / "page.html"

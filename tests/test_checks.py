@@ -177,6 +177,7 @@ def test_a_domain_serves_the_methods_that_its_design_has_members_for(design, met
     assert set(methods) <= set(METHODS)
 
 
+@pytest.mark.slow
 def test_every_method_is_served_by_a_full_design():
     assert set(check_domain(DOMAIN)) == set(METHODS)
 

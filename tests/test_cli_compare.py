@@ -50,6 +50,7 @@ def test_tables_files_and_figures(study: Path, capsys):
     assert float(overall["improvement"]) > 0.9
 
 
+@pytest.mark.slow
 def test_options(study: Path, capsys):
     arguments = ["compare", str(study / "dr"), "--suite", "paper", "--metric", "return", "--curves", "no/such"]
     main([*arguments, "--whole-runs", "--out", str(study / "out")])
@@ -60,6 +61,7 @@ def test_options(study: Path, capsys):
     assert "training-steps.svg" not in files  # nor any such metric
 
 
+@pytest.mark.slow
 def test_ends_of_runs_of_any_length_and_their_regret(study: Path, capsys):
     for method, regret in (("dr", 0.3), ("plr-perp", 0.1)):
         for seed in range(2):

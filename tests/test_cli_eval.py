@@ -86,6 +86,7 @@ def test_eval_prints_a_table_and_writes_a_tidy_file(directory, capsys, tmp_path,
         assert [row[name] for name in worst] == ["", "", ""], "of five episodes there is no worst tenth"
 
 
+@pytest.mark.slow
 def test_evals_file_is_in_the_runs_directory_by_default(directory, capsys):
     main(["eval", str(directory), "--suite", "maze", "--levels", "SimpleCrossing", "--episodes", "2", "--greedy"])
     (row,) = rows_of(directory / "eval-maze.csv")
@@ -110,6 +111,7 @@ def test_the_steps_are_those_of_the_policy(directory, tmp_path, capsys):
     assert row["steps"] == steps
 
 
+@pytest.mark.slow
 def test_a_directory_of_runs_stands_for_all_of_them(directory, capsys, tmp_path):
     for seed in (0, 1):
         shutil.copytree(directory, tmp_path / "runs" / f"seed-{seed}")
@@ -158,6 +160,7 @@ def test_play_makes_a_video_of_a_test_level(directory, capsys, tmp_path):
         assert 1 < video.n_frames <= 7
 
 
+@pytest.mark.slow
 def test_play_knows_random_levels_and_files(directory, capsys, tmp_path):
     main(["play", str(directory), "--greedy"])
     assert (directory / "random.gif").exists()
@@ -219,6 +222,7 @@ def test_a_pretrained_agent_plays_and_is_evaluated(directory, exported, capsys):
     assert [row["policy"] for row in rows_of(exported / "eval-maze.csv")] == ["small"]
 
 
+@pytest.mark.slow
 def test_the_packages_own_agent_solves_a_maze_that_it_has_never_seen(tmp_path, capsys):
     out = tmp_path / "labyrinth.csv"
     main(

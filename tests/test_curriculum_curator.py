@@ -476,6 +476,7 @@ class PlainCurator:
             self.slots[victim] = new
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(curators, batches)
 def test_it_does_what_algorithm_2_does(curator, batches):

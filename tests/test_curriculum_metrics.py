@@ -169,6 +169,7 @@ def buffer_of(scores, scored_at, generation, clock, capacity=8):
     return empty._replace(entries=entries, scored_at=at, size=jnp.int32(size), clock=jnp.int32(clock))
 
 
+@pytest.mark.slow
 def test_metrics_of_a_buffer_by_hand():
     buffer = buffer_of([0.5, 0.1, 0.3, 0.2, 0.4], [9, 10, 4, 10, 6], [0, 0, 3, 1, 0], clock=10)
     found = metrics.buffer_metrics(buffer, edits=True)
@@ -187,6 +188,7 @@ def test_an_empty_buffer_has_zeros():
 of_buffer = jax.jit(partial(metrics.buffer_metrics, edits=False), compiler_options=SOON)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(-10, 10, width=32), st.integers(0, 50)), min_size=1, max_size=8))
 def test_quantiles_are_those_of_the_filled_slots(slots):

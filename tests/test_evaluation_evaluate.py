@@ -97,6 +97,7 @@ def test_levels_of_a_kind_share_a_program():
     ]
 
 
+@pytest.mark.slow
 def test_large_levels_that_never_change_are_played_apart_by_one_program(monkeypatch, params):
     levels = [ENTRIES[name] for name in ("SixteenRooms", "NineRooms")]
     together = Evaluator(MAZES, levels, STUDENT, 3)
@@ -121,6 +122,7 @@ def test_a_fixed_level_is_loaded_once_and_large_scenes_get_few_envs(monkeypatch)
     assert evaluate._num_envs(fixed, 1000) == 64
 
 
+@pytest.mark.slow
 def test_scores_come_in_order_and_their_statistics_are_right(evaluator, params):
     told = []
     scores = evaluator(params, KEY, told.append)

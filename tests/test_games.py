@@ -54,6 +54,7 @@ def test_a_policy_that_is_best_everywhere_has_no_regret():
     assert games.worst_case_regret(np.array([[1.0, 2.0], [1.0, 3.0]]), student) == 0
 
 
+@pytest.mark.slow
 def test_minimax_regret_is_a_saddle_point_of_random_games():
     rng = np.random.default_rng(0)
     for _ in range(500):
@@ -98,6 +99,7 @@ def test_enumeration_finds_both_pure_equilibria_and_the_mixed_one():
     assert students == {(1, 0), (0, 1), (0.5, 0.5)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [300, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_theorem_1_bounds_hold_at_every_equilibrium_of_random_games(number: int):
     rng = np.random.default_rng(number)
@@ -131,6 +133,7 @@ def test_theorem_1_bounds_are_attained():
     assert second.gap == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [300, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_plr_equilibria_obey_theorem_1_and_corollary_1(number: int):
     rng = np.random.default_rng(number)
@@ -183,6 +186,7 @@ def test_pivoting_finds_only_what_enumeration_finds():
             assert min(np.abs(student - other).max() for other in students) < 1e-9
 
 
+@pytest.mark.slow
 def test_corollary_2_holds_at_the_equilibria_that_pivoting_finds():
     rng = np.random.default_rng(15)
     for _ in range(200):
@@ -276,6 +280,7 @@ def final_regrets(payoffs: np.ndarray, p: float, iterations: int) -> dict[str, f
     }
 
 
+@pytest.mark.slow
 def test_on_the_example_only_regret_without_random_levels_leads_to_the_optimum():
     p, n = 0.5, 21
     payoffs = games.example_payoffs(1, p, games.default_epsilon(1, p, n), n)
@@ -298,6 +303,7 @@ def test_curves_of_plr_perp_and_repaired_keep_approaching_the_optimum():
         assert (excess[1:] < 0.8 * excess[:-1]).all()
 
 
+@pytest.mark.slow
 def test_regret_methods_reach_the_optimum_of_random_matrices():
     rng = np.random.default_rng(6)
     for _ in range(2):

@@ -73,6 +73,7 @@ def test_beta_equals_scipy():
     assert_allclose(ours.mode(), theirs.mean(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_beta_samples_have_the_moments_of_scipy():
     ours, theirs = _beta()
     keys = jax.random.split(jax.random.key(1), (40_000, len(ALPHA)))

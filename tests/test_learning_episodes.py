@@ -54,6 +54,7 @@ def one_by_one(network: Network, weights: object, keys: jax.Array, levels: jax.A
     return Outcome(np.array(totals), np.array(lengths))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("greedy", [False, True])
 @pytest.mark.parametrize("num_envs", [1, 3, 8, 64])
 def test_a_queue_gives_what_playing_one_by_one_gives_bit_for_bit(num_envs, greedy):

@@ -234,6 +234,7 @@ def _init(settings: PPO, network: Network, env: Any, seed: int = 0) -> Learner:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 3], ids=["first device", "last device"])
 def test_a_reward_that_is_not_a_number_changes_nothing(which):
     levels = jnp.zeros((4, 1), bool).at[which].set(True)
@@ -253,6 +254,7 @@ def test_a_finite_round_does_change_the_learner():
     assert all((a != b).any() for a, b in zip(*map(jax.tree.leaves, (learner.params, begun.params)), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [small(), remembering()], ids=["feed-forward", "recurrent"])
 def test_two_devices_equal_one(network):
     begun = _init(ROUND, network, Recall())

@@ -17,6 +17,7 @@ SIGNS = jnp.array([[[1.0], [-1.0]]])
 CUES = jnp.array([[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
 
 
+@pytest.mark.slow
 def test_value_of_a_constant_and_no_preference_where_there_is_nothing_to_prefer():
     head = train(Constant(), small(), SETTINGS)(jnp.ones((1, 1, 1)))
     assert_allclose(head.value, 1.0, atol=0.01)
@@ -31,11 +32,13 @@ def test_value_depends_on_the_observation():
     assert_allclose(head.value, [[1.0, -1.0]], atol=0.05)
 
 
+@pytest.mark.slow
 def test_value_is_discounted_over_steps():
     head = train(Later(), small(), SETTINGS)(jnp.array([[[0.0], [1.0]]]))
     assert_allclose(head.value, [[GAMMA, 1.0]], atol=0.05)
 
 
+@pytest.mark.slow
 def test_action_that_is_rewarded_is_chosen():
     head = train(Choice(), small(), SETTINGS)(jnp.ones((1, 1, 1)))
     assert jax.nn.softmax(head.policy.logits)[0, 0, 1] > 0.95
@@ -48,6 +51,7 @@ def test_action_depends_on_the_observation():
     assert_allclose(head.value, 1.0, atol=0.1)
 
 
+@pytest.mark.slow
 def test_real_actions_hit_what_they_see():
     head = train(Aim(), small(dims=1), SETTINGS)(SIGNS)
     assert_allclose(head.policy.mode()[..., 0], [[1.0, -1.0]], atol=0.15)
@@ -55,12 +59,14 @@ def test_real_actions_hit_what_they_see():
     assert_allclose(head.value, 0.0, atol=0.15)
 
 
+@pytest.mark.slow
 def test_recurrence_across_steps():
     head = train(Recall(), remembering(), SETTINGS)(CUES)
     assert_allclose(jax.nn.softmax(head.policy.logits)[1, :, 1], [1.0, 0.0], atol=0.05)
     assert_allclose(head.value, [[GAMMA, GAMMA], [1.0, 1.0]], atol=0.1)
 
 
+@pytest.mark.slow
 def test_without_recurrence_it_cannot_be_solved():
     head = train(Recall(), small(), SETTINGS)(CUES)
     one_way = jax.nn.softmax(head.policy.logits)[1, :, 1]
@@ -92,6 +98,7 @@ def test_a_time_limit_that_ends_the_task():
     assert_allclose(head.value, (1 - GAMMA**to_go) / (1 - GAMMA), atol=0.1)
 
 
+@pytest.mark.slow
 def test_a_rollout_that_ends_the_task():
     # the limit lies beyond the rollout, so only the rollout's end can end it
     settings = replace(SETTINGS, bootstrap_on_truncation=True, bootstrap_at_rollout_end=False)

@@ -195,6 +195,7 @@ def _beside(envs: slice, devices: int) -> Rollout:
     return compiled(run, len(keys), devices)(keys, levels)
 
 
+@pytest.mark.slow
 def test_an_envs_trajectory_does_not_depend_on_the_envs_beside_it():
     alone = _beside(slice(4, 8), 1)
     assert len(np.unique(alone.action)) == 2

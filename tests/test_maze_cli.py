@@ -38,6 +38,7 @@ def test_the_benchmark_refuses_nonsense_with_one_sentence(arguments, monkeypatch
         _bench(monkeypatch, *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fresh", [False, True])
 def test_the_benchmarks_memory_does_not_grow_with_the_steps(fresh):
     def temporary(steps):

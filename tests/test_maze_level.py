@@ -110,6 +110,7 @@ def _check_read(value):
         assert _same(DESIGN.from_json(DESIGN.to_json(level)), level)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(value=BROKEN_ROWS | ANYTHING)
 def test_anything_in_json_is_a_valid_level_or_refused(value):

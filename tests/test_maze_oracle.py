@@ -76,6 +76,7 @@ def test_labyrinths_have_a_path_of_96(name):
     assert int(shortest_path(drawing(name))) == 96
 
 
+@pytest.mark.slow
 def test_optimal_return_is_what_the_best_actions_earn():
     level = parse("#####\n#<.G#\n#####")  # turn twice, walk twice
     assert int(fewest_actions(level)) == 4

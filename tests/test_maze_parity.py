@@ -88,6 +88,7 @@ def test_many_random_levels(view, see_through):
     _compare(env, _random_levels(view, 300), _actions(view, 300, 250))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("view", "see_through"), [*VIEWS, (3, False), (9, False)])
 def test_a_few_random_levels(view, see_through):
     env = MazeEnv(view, see_through, max_steps=60, reward="minigrid")

@@ -105,6 +105,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_fast_equals_plain(name):
     module, length, batch, view, chunk = CASES[name]

@@ -109,6 +109,7 @@ def test_fast_equals_plain_on_editing_episodes(editor, module, batch):
     compare(module, params, rollout.obs, rollout.first, compiler_options=SOON)
 
 
+@pytest.mark.slow
 def test_fast_equals_plain_where_episodes_follow_one_another():
     params, rollout = edited(EDITOR, TINY, 3, length=2 * EDITOR.horizon + 3)
     assert rollout.first.sum() == 9
@@ -139,6 +140,7 @@ def test_a_mask_forbids_actions(hidden):
     assert ((head.policy.logits == -jnp.inf) == ~mask).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["sequences", "row", "shuffled row"])
 def test_fast_equals_plain_without_recurrence(order):
     """As rollouts have them, as PPO lines them up, and as its minibatches shuffle them."""
@@ -153,6 +155,7 @@ def test_fast_equals_plain_without_recurrence(order):
     compare(module, weights(module, obs), obs, first, compiler_options=SOON)
 
 
+@pytest.mark.slow
 def test_heads_may_have_more_than_ten_layers():
     """Whose names are not in the order of the alphabet."""
     module = TINY.copy(hidden=None, head=(4,) * 11)
@@ -173,6 +176,7 @@ def test_acting_step_by_step_equals_learning_from_the_sequence():
     assert worst_error(rollout.log_prob, head.policy.log_prob(rollout.action)) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_sequence_may_be_cut_anywhere():
     params, rollout = edited(EDITOR, TINY, 3)
     network = maze_teacher(TINY)
@@ -187,6 +191,7 @@ def test_a_sequence_may_be_cut_anywhere():
     assert worst_error((carry.lstm, carry.projection.total, together), (end.lstm, end.projection.total, whole)) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [False, True])
 def test_gradients_of_one_step_in_mid_episode_equal_plain(first):
     params, rollout = edited(EDITOR, TINY, 3)

@@ -76,6 +76,7 @@ def test_the_paper_and_the_released_code_end_in_256_features():
         assert params["critic"]["out"]["kernel"].shape == (100, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("centered", "expected"), [(False, (0, 128 / 255, 1)), (True, (-1, 0, 127 / 128))])
 def test_pixels_become_small_numbers(centered, expected):
     """A convolution that passes pixels on, and a value that is their sum."""

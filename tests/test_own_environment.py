@@ -34,6 +34,7 @@ def test_it_passes_the_checks():
     assert set(check_domain(EXAMPLE.DOMAIN)) == set(METHODS)
 
 
+@pytest.mark.slow
 def test_its_oracle_finds_what_trying_everything_finds():
     def lands(river):
         """Whether any of all 3¹⁰ ways leads to the dock, without leaving the river."""

@@ -158,6 +158,7 @@ def test_mutations_are_small_and_stay_valid(seed):
         level = child
 
 
+@pytest.mark.slow
 def test_mutations_can_reach_few_points_and_many_and_never_leave_the_levels():
     def walk(level, key):
         level = DESIGN.mutate(key, level)
@@ -212,6 +213,7 @@ def test_bad_json_gets_a_sentence(value, sentence):
         DESIGN.from_json(value)
 
 
+@pytest.mark.slow
 def test_lines_that_are_no_levels():
     assert DESIGN.valid(DESIGN.from_json({"line": CIRCLE, "size": 70}))
     good = DESIGN.from_json({"line": CIRCLE, "size": 60})
@@ -221,6 +223,7 @@ def test_lines_that_are_no_levels():
     assert not DESIGN.valid(jax.tree.map(lambda x: jnp.resize(x, (9000, *x.shape[1:])) if x.ndim else x, good))
 
 
+@pytest.mark.slow
 def test_a_road_is_a_level_if_it_fits():
     angle = np.linspace(0, 2 * np.pi, 100, endpoint=False)
     circle = np.stack([np.cos(angle), np.sin(angle)], 1)
@@ -363,6 +366,7 @@ def test_original_tracks_are_gymnasiums():
         np.testing.assert_allclose(line.heading[: len(theirs)], theirs[:, 1], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_original_tracks_from_keys():
     lines = jax.jit(jax.vmap(gymnasium_tracks.draw))(jax.random.split(KEY, 16))
     assert len(set(np.asarray(lines.n).tolist())) > 4

@@ -87,6 +87,7 @@ def test_rewards_along_the_road_beside_gymnasium(drive):
     assert abs(ours - theirs) <= 1000 / len(game.track) + 0.01
 
 
+@pytest.mark.slow
 def test_leaving_the_field_costs_a_hundred_in_evaluation_only():
     level = random_level(KEY)
     for env, penalized in ((compiled(SINGLE), False), (compiled(RAW), True)):
@@ -99,6 +100,7 @@ def test_leaving_the_field_costs_a_hundred_in_evaluation_only():
         assert float(out.reward) == pytest.approx(-100 if penalized else -0.1)
 
 
+@pytest.mark.slow
 def test_a_car_that_finds_no_tile_for_100_frames_is_stopped():
     game = compiled(TRAINING)
     scene = game.load(random_level(KEY))

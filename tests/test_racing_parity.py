@@ -62,6 +62,7 @@ def test_one_step_from_any_state_of_gymnasium(drive):
         np.testing.assert_allclose(ours.lock, theirs.lock, atol=0.01)
 
 
+@pytest.mark.slow
 def test_the_first_frame_pulls_the_wheels_into_place():
     for drive in range(6):
         game = start(drive)
@@ -89,6 +90,7 @@ def test_contacts_are_identical_at_identical_poses(drive):
     assert found > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drive", range(6))
 def test_tiles_change_color_when_gymnasiums_do(drive):
     """When a wheel or the hull touches them; only wheels earn the reward."""
@@ -207,6 +209,7 @@ def test_a_wheel_leaves_its_steering_lock_when_box2ds_does(before, joint, steer)
     assert drift(start(1), actions)[-1] < 2e-3
 
 
+@pytest.mark.slow
 def test_a_hairpin():
     """Two straights and two bends of 12 m radius: full lock, again and again."""
     t = np.linspace(-np.pi / 2, np.pi / 2, 20)

@@ -169,6 +169,7 @@ def exact_shares(canvas: texture.Canvas, line: track.CenterLine, samples: int = 
 
 
 # Random tracks with bends about the road's own side, the first three the worst among 200.
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [191, 115, 158, 77, 106, 62])
 def test_the_painted_area_is_that_of_the_polygons(seed):
     canvas = texture.BEZIER_CANVAS
@@ -191,6 +192,7 @@ def test_texels_pack_and_unpack():
     np.testing.assert_array_equal(after.tile, before.tile)
 
 
+@pytest.mark.slow
 def test_the_pyramid_averages():
     line = random_line(jax.random.key(0))
     picture_ = paint(CANVAS, line)

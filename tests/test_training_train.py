@@ -208,6 +208,7 @@ def test_a_signal_ends_the_iteration_saves_and_stops(whole, programs, tmp_path, 
         assert kept[name] == content(whole.directory)[name]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_configuration_is_refused_with_the_differences(copy):
     saved = json.loads((copy / "config.json").read_text())
     saved["config"]["ppo"]["learning_rate"] = 0.5
